@@ -12,7 +12,7 @@ import numpy as np
 
 from structviews import Embedder
 from structviews.corpus.format import Row
-from structviews.evaluation.probing.probe import probe
+from structviews.demo.measure import probe
 from structviews.parsing.drawing import chosen, draw
 from structviews.parsing.export import export
 from structviews.parsing.pipeline import parse_corpus

@@ -12,7 +12,7 @@ from tempfile import mkdtemp
 import numpy as np
 
 from structviews import Embedder
-from structviews.evaluation.probing.probe import probe
+from structviews.demo.measure import probe
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 from structviews.training.baselines import make_baseline

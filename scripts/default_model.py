@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bundled_models.packing import pack, ship
-from smoke import command
+from studies.driver import command
 
 from structviews.errors import InputError
 from structviews.runs import bundled

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
 from structviews.kernels.initialisation import he, open_gates
+from structviews.objectives import OBJECTIVES
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
-from structviews.objectives.objective_by_name import create as create_objective
 from structviews.pretrained.loading import Blueprint
 from structviews.runs.config import TrainConfig
 from structviews.settings import Settings
@@ -86,7 +86,7 @@ class Channel(nn.Module):
         readers = [view for view in made if not view.reads_pieces]
         read = readers[0].word_dim if readers else width  # of the first word table
         inputs = Inputs(tuple(learning), tuple(view.dim for view in made), read, counts, n_words)
-        self.objective = create_objective(objective, inputs, options)
+        self.objective = OBJECTIVES[objective].create(objective, inputs, options)
         open_gates(self.objective, gate_bias)
         if self.objective.passes > 1:
             _check_drops(learning, made, objective)

@@ -6,7 +6,7 @@ of settings in the documentation.
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self, get_args, get_type_hints
 
 from structviews.errors import InputError, unknown
@@ -67,20 +67,13 @@ class About:
         for each in value if isinstance(value, tuple) else (value,):
             if self.choices and each not in self.choices:
                 raise unknown(name, each, filter(None, self.choices))
-            if isinstance(each, int | float) and not isinstance(each, bool) and not self._holds(each):
-                raise InputError(f"{name} = {each}: give {self._range()}")
-
-    def _holds(self, value: float) -> bool:
-        return math.isfinite(value) and self.least <= value <= self.most and self.above < value < self.below
-
-    def _range(self) -> str:
-        bounds = (("at least", self.least), ("above", self.above), ("at most", self.most), ("below", self.below))
-        said = " and ".join(f"{how} {_shown(bound)}" for how, bound in bounds if math.isfinite(bound))
-        return f"a number {said}" if said else "a finite number"
-
-
-def _shown(bound: float) -> str:
-    return f"{bound:,.0f}" if bound == int(bound) else f"{bound:g}"
+            if not isinstance(each, int | float) or isinstance(each, bool):
+                continue
+            if not (math.isfinite(each) and self.least <= each <= self.most and self.above < each < self.below):
+                bounds = {"at least": self.least, "above": self.above, "at most": self.most, "below": self.below}
+                limits = [f"{relation} {value:,.10g}" for relation, value in bounds.items() if math.isfinite(value)]
+                range_ = f"a number {' and '.join(limits)}" if limits else "a finite number"
+                raise InputError(f"{name} = {each}: give {range_}")
 
 
 def setting(default: Any, help: str, *, compare: bool = True, **about: Any) -> Any:
@@ -117,16 +110,11 @@ class Setting:
 
 
 def settings_of(cls: type[Any]) -> Iterator[Setting]:
-    """The settings of a class, in order."""
+    """The settings of a class, in order; other fields are left out."""
     kinds = get_type_hints(cls)
     for each in fields(cls):
-        if about := about_of(each):
+        if about := each.metadata.get(ABOUT):
             yield Setting(each.name, about.flat or each.name, kinds[each.name], each.default, each.compare, about)
-
-
-def about_of(each: "Field[Any]") -> About | None:
-    """A field's declaration; None if the field is not a setting."""
-    return each.metadata.get(ABOUT)
 
 
 @dataclass(frozen=True)

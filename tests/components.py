@@ -1,7 +1,7 @@
 """Objectives with settings by name."""
 
-from structviews.objectives import OBJECTIVES, objective_by_name
+from structviews.objectives import OBJECTIVES
 
 
 def create_objective(name, inputs, **settings):
-    return objective_by_name.create(name, inputs, OBJECTIVES[name].Config(**settings))
+    return OBJECTIVES[name].create(name, inputs, OBJECTIVES[name].Config(**settings))

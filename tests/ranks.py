@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.runs.config import TrainConfig
-from structviews.training.checkpoint import Place
+from structviews.training.checkpoint import Progress
 from structviews.training.ranks import joined_ranks
 from structviews.training.trainer import Training
 
@@ -73,7 +73,7 @@ def rows_of(training, batch):
 
 
 def places_of(training):
-    tables = [training.corpus.shard(i) for i in range(training.corpus.n_shards)]
+    tables = [training.inputs.corpus.shard(i) for i in range(training.inputs.corpus.n_shards)]
     return [[v for table in tables for v in table[name].to_pylist()] for name in ("document", "position")]
 
 
@@ -81,7 +81,7 @@ def write_gradients(ranks, corpus, folder):
     """Each rank's rows, and after each step the loss and the gradients."""
     for name, config in case_configs(corpus, folder / "run").items():
         training, rows, results = prepared(config, ranks), [], {}
-        for number, step in zip(range(STEPS), training.steps(Place()), strict=False):
+        for number, step in zip(range(STEPS), training.steps(Progress()), strict=False):
             rows.append([rows_of(training, batch) for batch in step.batches])
             agreed = training.agree(step, 0)
             assert agreed.sentences == sum(ranks.exchange(np.array([sum(map(len, step.batches))], np.uint8)).ravel())

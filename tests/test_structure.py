@@ -4,8 +4,6 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"structviews": ROOT / "structviews", "structviews.parsing": ROOT / "parsing"}
 # Who uses the offline stage beside the commands: what prepares sentences, has a parser as an argument, draws trees, or
@@ -109,16 +107,18 @@ def test_the_offline_stage_is_imported_where_it_is_used():
     assert others == []
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("structviews.cli.")])
-def test_nothing_of_ours_is_imported_in_a_function(name):
+def functions(path):
+    """All functions of a file."""
+    return [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.FunctionDef)]
+
+
+def test_nothing_of_ours_is_imported_in_a_function():
     """Commands may, for their start-up time; the package's two names come when they are asked for."""
-    if name == "structviews":
-        pytest.skip("its names are imported when they are asked for")
-    path = MODULES[name]
-    functions = [n for n in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(n, ast.FunctionDef)]
     late = [
         f"{path}:{node.lineno}"
-        for function in functions
+        for name, path in MODULES.items()
+        if name != "structviews" and not name.startswith("structviews.cli.")
+        for function in functions(path)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
         and (target := node.names[0].name if isinstance(node, ast.Import) else node.module).startswith("structviews")
@@ -127,19 +127,17 @@ def test_nothing_of_ours_is_imported_in_a_function(name):
     assert late == []
 
 
-def is_guarded(node):
-    """Whether a statement tries to import what may be missing."""
-    return isinstance(node, ast.Try) and all(isinstance(n, ast.Import | ast.ImportFrom) for n in node.body)
-
-
-@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith("structviews.cli.")])
-def test_commands_import_first(name):
-    """What a command imports for itself stands at its top."""
-    for function in ast.walk(ast.parse(MODULES[name].read_text("utf-8"))):
-        if isinstance(function, ast.FunctionDef):
+def test_commands_import_first():
+    """What a command imports for itself stands at its top, or in a ``try`` of imports there."""
+    wrong = []
+    for path in (path for name, path in MODULES.items() if name.startswith("structviews.cli.")):
+        for function in functions(path):
             body = [n for n in function.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
-            is_import = [isinstance(n, ast.Import | ast.ImportFrom) or is_guarded(n) for n in body]
-            assert is_import == sorted(is_import, reverse=True), f"{name}:{function.lineno}"
+            each = [n.body if isinstance(n, ast.Try) else [n] for n in body]
+            imports_only = [all(isinstance(n, ast.Import | ast.ImportFrom) for n in some) for some in each]
+            if imports_only != sorted(imports_only, reverse=True):
+                wrong.append(f"{path}:{function.lineno}")
+    assert wrong == []
 
 
 def test_no_two_files_have_one_name():

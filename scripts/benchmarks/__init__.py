@@ -1,1 +1,1 @@
-"""Modules of ``scripts/bench.py`` and the other benchmarks."""
+"""The benchmarks of ``scripts/bench.py``, one a file: its ``flags``, what to ``measure``, and ``tables`` of it."""

@@ -1,25 +1,29 @@
-"""Sentences to measure on: a parsed corpus, or random trees shaped like English ones."""
+"""Sentences to measure on: random trees shaped like English ones, and texts of sentences of one length."""
 
+import json
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from structviews.batches.batch import Batch, collate
-from structviews.corpus.format import Row, new_job
+from structviews.corpus.format import MANIFEST, Form, Row, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.writer import write_manifest, write_shard
+from structviews.runtime.documents import write_json
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 SHARD = 1000
 DOCUMENT = 40
 N_WORDS = 20_000
-# Where to cut a constituent of the words [start, end): a place between them.
-Split = Callable[[int, int, random.Random], int]
+# Sentences that are written for a corpus, whatever its size.
+WRITTEN = 16_000
 
 
-def english_split(start: int, end: int, rng: random.Random) -> int:
-    """Cut off the first word often, the last one sometimes, else anywhere.
+def split(start: int, end: int, rng: random.Random) -> int:
+    """Where to cut a constituent of the words [start, end): behind the first word often, before the last sometimes.
 
     With heads as in ``parse`` this gives GUM's levels and share of leaves: at 15 to 19 words,
     dependency trees of height 4.0 (GUM 3.9) and binary ones of 9.5 (9.6); 63 % of words are leaves (65 %).
@@ -28,17 +32,7 @@ def english_split(start: int, end: int, rng: random.Random) -> int:
     return start + 1 if chance < 0.4 else end - 1 if chance < 0.5 else rng.randint(start + 1, end - 1)
 
 
-def first_word(start: int, end: int, rng: random.Random) -> int:
-    """Cut off the first word, for trees of maximum height."""
-    return start + 1
-
-
-def halves(start: int, end: int, rng: random.Random) -> int:
-    """Cut in the middle, for trees of minimum height."""
-    return (start + end) // 2
-
-
-def parse(tokens: tuple[str, ...], rng: random.Random, split: Split = english_split) -> ParsedSentence:
+def parse(tokens: tuple[str, ...], rng: random.Random) -> ParsedSentence:
     """Random trees over the tokens; a constituent's head is mostly that of its larger part."""
     n, left, right, heads = len(tokens), [], [], [0] * len(tokens)
 
@@ -61,26 +55,30 @@ def parse(tokens: tuple[str, ...], rng: random.Random, split: Split = english_sp
     return ParsedSentence(tokens, ("X",) * n, tuple(heads), relations, tuple(left), tuple(right), labels)
 
 
-def random_sentences(
-    count: int, seed: int, split: Split = english_split, length: int | None = None
-) -> list[ParsedSentence]:
+def random_sentences(count: int, seed: int, length: int | None = None) -> list[ParsedSentence]:
     """Sentences of random words, with GUM's lengths (17 words on average) unless ``length`` is given."""
     rng = random.Random(seed)
     lengths = [length or min(max(round(rng.lognormvariate(2.6, 0.75)), 1), 100) for _ in range(count)]
     # Like Zipf's law: few words are most of the text.
-    return [parse(tuple(f"w{int(N_WORDS ** rng.random())}" for _ in range(n)), rng, split) for n in lengths]
+    return [parse(tuple(f"w{int(N_WORDS ** rng.random())}" for _ in range(n)), rng) for n in lengths]
 
 
-def random_corpus(folder: Path, count: int) -> ParsedCorpus:
-    """A parsed corpus of random sentences."""
+def random_corpus(folder: Path, count: int, compression: str | None = None) -> ParsedCorpus:
+    """A parsed corpus of at least ``count`` random sentences; a large one's manifest lists the same shards repeatedly.
+
+    Every listed shard is mapped and decoded anew, as distinct ones would be, so only the disk is not measured.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [Row(i // DOCUMENT, i % DOCUMENT, i + 1, s) for i, s in enumerate(random_sentences(count, seed=1))]
-    shards = [rows[start : start + SHARD] for start in range(0, count, SHARD)]
-    entries = []
-    for number, shard in enumerate(shards):
-        entries.append(write_shard(folder, number, shard, []))
+    sentences = random_sentences(min(count, WRITTEN), seed=1)
+    rows = [Row(i // DOCUMENT, i % DOCUMENT, i + 1, sentence) for i, sentence in enumerate(sentences)]
+    shards = [rows[start : start + SHARD] for start in range(0, len(rows), SHARD)]
+    form = Form(compression=compression)
+    entries = [write_shard(folder, number, shard, [], form) for number, shard in enumerate(shards)]
     job = new_job(parser={"name": "random"}, tokeniser={"name": "random"}, settings={}, sources=[])
     write_manifest(folder, entries, job)
+    manifest, times = json.loads((folder / MANIFEST).read_text("utf-8")), -(-count // len(rows))
+    manifest |= {name: times * manifest[name] for name in ("documents", "sentences", "tokens", "shards")}
+    write_json(folder / MANIFEST, manifest)
     return ParsedCorpus.open(folder)
 
 
@@ -88,3 +86,27 @@ def batch_of(sentences: Sequence[ParsedSentence], needs: Iterable[str]) -> Batch
     """A batch of sentences in memory, all of whose words are known."""
     words = dict.fromkeys(token for sentence in sentences for token in sentence.tokens)
     return collate(sentences, {"words": Vocabulary([UNKNOWN, *words])}, needs)
+
+
+def of_length(lines: Iterable[str], words: int, most: int) -> list[str]:
+    """At most so many different sentences of so many words between white space, from all parts of a text.
+
+    If there are too few, longer sentences are cut. None is repeated: what encoders calculate once for equal words and
+    equal parts of trees would look too good.
+    """
+    exact, longer = {}, {}
+    for line in lines:
+        tokens = line.split()
+        if len(tokens) == words:
+            exact[line.strip()] = None
+        elif len(tokens) > words:
+            longer[" ".join(tokens[:words])] = None
+    texts = spread(list(exact), most)
+    texts += spread([text for text in longer if text not in exact], most - len(texts))
+    return [texts[i] for i in np.random.default_rng(0).permutation(len(texts))]
+
+
+def spread(items: Sequence[str], most: int) -> list[str]:
+    """At most so many of the items, at even distances."""
+    positions = np.linspace(0, len(items), min(most, len(items)), endpoint=False).astype(int)
+    return [items[i] for i in positions]

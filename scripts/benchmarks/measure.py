@@ -1,9 +1,9 @@
-"""Timing that is robust on a shared machine: contenders take turns, and medians are reported."""
+"""Timing that is robust on a shared machine: contenders take turns, and medians are reported. Tables of it."""
 
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
@@ -15,16 +15,24 @@ import torch
 # What is timed: given the number of the round, which decides the batch.
 Run = Callable[[int], Any]
 LEAST_ROUNDS = 3
+CPU = torch.device("cpu")
 
 
-def race(runs: dict[str, Run], rounds: int, seconds: float, device: torch.device) -> dict[str, list[float]]:
-    """Seconds of each run in each round; they take turns.
+def race(
+    runs: Mapping[str, Run],
+    rounds: int,
+    seconds: float = float("inf"),
+    device: torch.device = CPU,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, list[float]]:
+    """Seconds of each run in each round, after one that does not count; they take turns.
 
     Args:
         runs: by name.
         rounds: how many.
         seconds: start no more rounds, but for the first three, after so long.
         device: where they run.
+        clock: ``time.process_time`` counts one process' time, which other jobs disturb less.
     """
     cuda = device.type == "cuda"
     # Launches are queued, so only many steps in a row show a GPU's speed.
@@ -38,17 +46,20 @@ def race(runs: dict[str, Run], rounds: int, seconds: float, device: torch.device
         if number >= LEAST_ROUNDS and time.perf_counter() - began > seconds:
             break
         for name, run in runs.items():
-            times[name].append(clock(run, number, repeats, cuda) / repeats)
+            times[name].append((on_gpu if cuda else timed)(run, number, repeats, clock) / repeats)
     return times
 
 
-def clock(run: Run, number: int, repeats: int, cuda: bool) -> float:
+def timed(run: Run, number: int, repeats: int, clock: Callable[[], float]) -> float:
     """Seconds of some runs in a row."""
-    if not cuda:
-        began = time.perf_counter()
-        for _ in range(repeats):
-            run(number)
-        return time.perf_counter() - began
+    began = clock()
+    for _ in range(repeats):
+        run(number)
+    return clock() - began
+
+
+def on_gpu(run: Run, number: int, repeats: int, _: Callable[[], float]) -> float:
+    """Seconds of some runs in a row, by the GPU's clock."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     torch.cuda.synchronize()
     start.record()
@@ -71,19 +82,16 @@ def product(size: int, dtype: torch.dtype, device: torch.device) -> tuple[Run, i
     return lambda _: torch.mm(a, b, out=out), 2 * size**3
 
 
-def machine(device: torch.device) -> dict[str, Any]:
+def machine() -> dict[str, Any]:
     """Hardware and software versions that the results depend on."""
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     for name in ("dgl", "triton"):
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-    return {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
-        "versions": versions,
-    }
+    if torch.cuda.is_available():
+        versions["on"] = torch.cuda.get_device_name()
+    about = {"processor": processor(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+    return about | {"versions": versions}
 
 
 def processor() -> str:
@@ -96,10 +104,29 @@ def processor() -> str:
     return " ".join([name, *(flag for flag in ("avx512f", "avx512_bf16", "amx_bf16") if flag in text)])
 
 
-def peak_gigabytes(device: torch.device) -> float:
+def megabytes(kind: str, process: int | str = "self") -> float:
+    """Memory of a process in MB, as Linux tells it: ``RssAnon``, ``VmRSS``, or ``VmHWM``, its peak; NaN elsewhere."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except OSError:
+        return float("nan")
+    return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith(f"{kind}:"))
+
+
+def peak_gigabytes(device: torch.device = CPU) -> float:
     """Peak memory of this process or its GPU, in GB."""
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated() / 1e9
-    # Not getrusage's value, which starts from the parent process' size.
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(line.split()[1]) * 1024 / 1e9
+    return torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else megabytes("VmHWM") / 1000
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table in Markdown; numbers have three digits."""
+    lines = [list(header), *([figure(cell) for cell in row] for row in rows)]
+    lines.insert(1, ["---", *["--:"] * (len(lines[0]) - 1)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def figure(value: Any) -> str:
+    """A number with its significant digits."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -14,8 +14,7 @@ from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, read_sources, stage, write_sources
 from structviews.runs.folder import COMPONENTS, SOURCES
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
-from structviews.runs.vocabularies import load_vocabularies, save_sub_words, save_vocabularies
-from structviews.runs.weights import read_weights, write_weights
+from structviews.runs.weights import load_vocabularies, read_weights, save_sub_words, save_vocabularies, write_weights
 from structviews.runtime.files import new_folder
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.sub_words import quantise

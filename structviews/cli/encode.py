@@ -128,9 +128,8 @@ def nearest_sentences(
     Example: structviews nearest runs/dep-const runs/seq-seq --corpus sick.txt --query queries.txt -k 2
     """
     from structviews.encoding.embedder import Embedder
-    from structviews.evaluation.retrieval import side_by_side
     from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
-    from structviews.evaluation.retrieval.neighbours import nearest
+    from structviews.evaluation.retrieval.neighbours import Neighbours, as_rich, nearest
     from structviews.runtime.terminal import rate_bar
 
     if k < 1:
@@ -146,9 +145,9 @@ def nearest_sentences(
             queries = embedder.encode(sentences)
             vectors = pool_vectors(pool, run, embedder, progress)
         found.append(nearest(queries, vectors, min(k, len(pool)), pool.rows_of(texts)))
-    neighbours = side_by_side.Neighbours(texts, list(map(typed, runs)), found)
+    neighbours = Neighbours(texts, list(map(typed, runs)), found)
     if len(runs) > 1:
-        console.print(*side_by_side.as_rich(neighbours, pool.describe), sep="\n")
+        console.print(*as_rich(neighbours, pool.describe), sep="\n")
         return
     for number, text in enumerate(texts):
         shown = [f"{score:7.3f}  {pool.describe(row)}" for score, row in neighbours.of(number, 0)]

@@ -109,8 +109,8 @@ def sweep_views(
     from structviews.corpus.parsed_corpus import find_corpus
     from structviews.runs.settings_file import load_config
     from structviews.runtime.device import using
+    from structviews.training.loop import sweep_jobs, train_jobs
     from structviews.training.ranks import joined_ranks
-    from structviews.training.sweep import sweep_jobs, train_jobs
 
     base = load_config(config)[0] if config else None
     settings = dict(flags)

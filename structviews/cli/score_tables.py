@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from structviews.cli.console import console, errors, explain, inform, say, write
+from structviews.cli.console import console, errors, explain, say, write
 from structviews.cli.options import Run, Runs, Seed, named_run, names_in, one_run, only_corpus
 from structviews.errors import InputError
 from structviews.runs.bundled import typed
@@ -22,9 +22,7 @@ class TableFormat(StrEnum):
 
     rich = "rich"
     md = "md"
-    csv = "csv"
     latex = "latex"
-    html = "html"
 
 
 @app.command("table")
@@ -59,25 +57,17 @@ def table_of_runs(
 
 
 def print_scores(runs: list[Path], format: str, intervals: bool = False, published: bool = False) -> None:
-    """Print the table on stdout; with csv its legend and notes go to stderr."""
+    """Print the table on stdout, with its legend and notes."""
     from structviews.evaluation.scores import rendering
     from structviews.evaluation.scores.tables import score_table
 
     table = score_table(runs, intervals=intervals, published=published)
-    written = {
-        "md": rendering.as_markdown,
-        "csv": rendering.as_csv,
-        "latex": rendering.as_latex,
-        "html": rendering.as_html,
-    }
-    if format in written:
-        write(written[format](table))
+    if format == "md":
+        write(rendering.as_markdown(table))
+    elif format == "latex":
+        write(rendering.as_latex(table))
     else:
         console.print(*rendering.as_rich(table, console.width), sep="\n")
-    if format == "csv":
-        for remark in (*table.legend, *table.notes):
-            inform(remark)
-    if format == "rich":
         for remark in table.legend:
             explain(remark)
         for note in table.notes:  # unbroken, for the commands in them
@@ -87,10 +77,11 @@ def print_scores(runs: list[Path], format: str, intervals: bool = False, publish
 def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
     """Print a task's scores as a matrix of views, and draw them if ``picture`` is given."""
     from structviews.evaluation.scores import heatmap
+    from structviews.runtime.pictures import write_picture
 
     matrix = heatmap.view_matrix(runs, task)
     if picture:
-        heatmap.draw(matrix, picture)
+        write_picture(picture, lambda: heatmap.picture(matrix))
     console.print(heatmap.as_rich(matrix))
     for remark in matrix.notes:
         explain(remark)
@@ -163,25 +154,25 @@ def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, 
     """Print how far altered sentences of a corpus are from their originals, by kind and view."""
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.encoding.embedder import Embedder
-    from structviews.evaluation.perturbing import altered, noticed_tables, noticing
+    from structviews.evaluation.perturbing import noticing
     from structviews.runtime.terminal import rate_bar
 
-    kinds = altered.chosen_kinds(names)
-    samples = altered.draw(ParsedCorpus.open(corpus), kinds, most, seed)
+    kinds = noticing.chosen_kinds(names)
+    samples = noticing.draw(ParsedCorpus.open(corpus), kinds, most, seed)
     found = []
     for run in runs:
         with rate_bar(errors, typed(run), "sentences") as progress:
             progress.stage("loading")
             found.append(noticing.notice(Embedder.load(run), samples, progress))
     for sample in samples if show else ():
-        for line in noticed_tables.examples(sample, show):
+        for line in noticing.examples(sample, show):
             say(line)
     two = len(runs) == 2
-    console.print(noticed_tables.as_rich(noticing.rows_of_runs(samples, found), two))
+    console.print(noticing.as_rich(noticing.rows_of_runs(samples, found), two))
     named = [f"A: {typed(runs[0])}; B: {typed(runs[1])}"] if two else []
     names_found = {sample.name for sample in samples}
-    wanted = map(altered.name_of, altered.with_contrasts(kinds))
+    wanted = map(noticing.name_of, noticing.with_contrasts(kinds))
     left_out = [name for name in wanted if name not in names_found]
     missing = [f"fewer than two sentences: {', '.join(left_out)}"] if left_out else []
-    for remark in [*named, *noticed_tables.NOTES, *(noticed_tables.NOTES_OF_TWO if two else ()), *missing]:
+    for remark in [*named, *noticing.NOTES, *(noticing.NOTES_OF_TWO if two else ()), *missing]:
         explain(remark)

@@ -28,7 +28,6 @@ from structviews.runtime.wording import counted
 if TYPE_CHECKING:
     from rich.status import Status
 
-WORD_ANALOGIES = Path("questions-words.txt")
 app = typer.Typer()
 tasks_app = typer.Typer(help="Other tasks: retrieval, captions, analogies, probing.", no_args_is_help=True)
 app.add_typer(tasks_app, name="tasks")
@@ -56,7 +55,7 @@ def retrieve_neighbours(
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import next_sentence
-    from structviews.evaluation.retrieval.records import save_entry
+    from structviews.evaluation.scores.results import save_entry
     from structviews.runtime.terminal import rate_bar
 
     if candidates is not None and candidates < 2:
@@ -112,27 +111,26 @@ def retrieve_captions(
     from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS
     from structviews.evaluation.scores.results import CAPTION_TASK, save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import kept_as, scaled
+    from structviews.evaluation.senteval.scoring import Scored, scored_vectors
     from structviews.evaluation.senteval.suite import results_of
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
     if protocol not in CAPTION_PROTOCOLS:
         raise unknown("protocol", protocol, CAPTION_PROTOCOLS)
-    trained_by, kept_with = CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
+    trained_by, scored_by = CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
     data = read_captions(images, trained_by.batch)
     trees = TaskTrees(parsed) if parsed else None
     scored = []
     for run in runs:
-        own = Embedder.load(run)
-        embedder = own.with_precision(precision)
+        choice = Scored(flags=f" --precision {precision}", precision=precision)
+        embedder, vectors, file = scored_vectors(Embedder.load(run), choice, scored_by)
         with errors.status("") as status:
 
             def show(stage: str, run: Path = run, status: "Status" = status) -> None:
                 status.update(escape(f"{run.name}: {stage}"))
 
-            entry = evaluate_captions(scaled(embedder, kept_with), data, trained_by, trees, show)
-        results = results_of({CAPTION_TASK: entry}, protocol=kept_with) | {"dim": entry["dim"]}
-        vectors, file = kept_as(own, embedder, embedder.description, f" --precision {precision}", kept_with)
+            entry = evaluate_captions(embedder, data, trained_by, trees, show)
+        results = results_of({CAPTION_TASK: entry}, protocol=scored_by) | {"dim": entry["dim"]}
         save_results(run, results | vectors, file)
         scored.append((run.name, entry))
     console.print(caption_table(scored))
@@ -150,14 +148,14 @@ def score_analogies(
     """Score sentence analogies: A is to B as C is to D.
 
     Finds the sentence nearest to v(C) + v(B) - v(A), with each of the four as the target in turn. Writes scores to
-    RUN/retrieval.json. The output of make-analogies is tokenised.
+    RUN/retrieval.json. A parsed corpus as the pool goes with --tokenised.
 
     Example: structviews tasks analogies runs/dep-const --tuples analogies.tsv --pool corpus.parsed --tokenised
     """
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import analogy
     from structviews.evaluation.retrieval.candidates import open_pool
-    from structviews.evaluation.retrieval.records import save_entry
+    from structviews.evaluation.scores.results import save_entry
     from structviews.runtime.terminal import rate_bar
 
     opened = open_pool(pool, tokenised)
@@ -166,49 +164,9 @@ def score_analogies(
         progress.stage("loading the run")
         embedder = Embedder.load(run, precision=precision)
         embedder = embedder.for_similarity() if similarity else embedder
-        answers = analogy.answer(read, opened, run, embedder, progress)
-    scores = analogy.analogy_scores(answers)
+        scores = analogy.answer(read, opened, run, embedder, progress)
     save_entry(run, analogy.entry(embedder.description, tuples, read, opened, scores))
     console.print(analogy.analogy_table(scores))
-
-
-@tasks_app.command("make-analogies")
-def make_analogies(
-    corpus: Corpus,
-    out: Annotated[Path, typer.Option("-o", "--out", help="File to write.", show_default=False)],
-    words: Annotated[Path, typer.Option(help="Word analogies, in the format of word2vec's questions-words.txt.")] = (
-        WORD_ANALOGIES
-    ),
-) -> None:
-    """Make sentence analogies from a corpus's sentences.
-
-    They differ in one word, and are combined by word analogies. questions-words.txt comes with the source code of
-    word2vec (Mikolov et al. 2013), and with gensim.
-
-    Example: structviews tasks make-analogies corpus.parsed --words questions-words.txt -o analogies.tsv
-    """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.evaluation.retrieval.analogy_mining import (
-        mine,
-        read_word_analogies,
-        write_tuples,
-    )
-
-    check_writable(out)
-    if words == WORD_ANALOGIES and not words.exists():
-        raise InputError(
-            f"{words}: not here: copy it from the source code of word2vec, or from gensim's folder test/test_data, or "
-            "give a file of your own with --words, whose lines have four words such as: he she king queen"
-        )
-    mined = mine(ParsedCorpus.open(corpus), read_word_analogies(words))
-    write_tuples(out, mined)
-    lines = [
-        f"{name}: {counted(len(found.tuples), 'tuple')} from "
-        f"{counted(found.analogies, 'word analogy', 'word analogies')}"
-        for name, found in mined.items()
-    ]
-    lines.append(f"{out}: {counted(sum(len(found.tuples) for found in mined.values()), 'sentence tuple')}")
-    say("\n".join(lines))
 
 
 @tasks_app.command("make-probing")

@@ -58,9 +58,9 @@ def train_views(
     """
     from structviews.recipes.recipe import Recipe
     from structviews.runtime.device import using
+    from structviews.training.checkpoint import extend
     from structviews.training.loop import train
     from structviews.training.ranks import joined_ranks
-    from structviews.training.resuming import extend
 
     with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):
         jobs = [resumed(resume, config, recipe, flags)] if resume else training_jobs(config, recipe, flags)
@@ -91,7 +91,7 @@ def resumed(run: Path, config: Path | None, recipe: str | None, flags: Mapping[s
     Raises:
         InputError: if there are other flags.
     """
-    from structviews.training.resuming import extended
+    from structviews.training.checkpoint import extended
 
     others = [name for name in flags if name not in ("epochs", "steps")]
     others += [name for name, value in (("config", config), ("recipe", recipe)) if value]
@@ -102,7 +102,7 @@ def resumed(run: Path, config: Path | None, recipe: str | None, flags: Mapping[s
 
 def print_estimate(settings: "TrainConfig") -> None:
     """Print a run's estimated steps, memory and time on one line."""
-    from structviews.training.estimate import estimate
+    from structviews.training.loop import estimate
 
     needed = estimate(settings)
     say(

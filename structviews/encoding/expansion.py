@@ -19,8 +19,7 @@ from torch import Tensor
 from structviews.errors import InputError
 from structviews.runs.folder import EXPANSION
 from structviews.runs.settings_file import load_run, run_kind
-from structviews.runs.vocabularies import load_vocabularies
-from structviews.runs.weights import read_weights
+from structviews.runs.weights import load_vocabularies, read_weights
 from structviews.runtime.documents import checked
 from structviews.runtime.files import writing
 from structviews.runtime.seals import damaged, read_tensors, write_arrays

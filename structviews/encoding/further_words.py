@@ -23,7 +23,7 @@ from structviews.runs.bundled import typed
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import EXPANSION
 from structviews.runs.settings_file import Parsed
-from structviews.runs.vocabularies import load_sub_words
+from structviews.runs.weights import load_sub_words
 from structviews.runtime.seals import damaged
 from structviews.views.word_tables import Words
 from structviews.words import CONTEXTUAL, FIXED, TRAINED

@@ -7,6 +7,7 @@ floating-point array in numpy's format.
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import tee
 from pathlib import Path
 from shutil import copyfileobj
 from typing import BinaryIO
@@ -19,7 +20,7 @@ from structviews.runtime.files import write_bytes, write_whole
 from structviews.runtime.wording import counted
 
 Tokens = tuple[str, ...]
-Encode = Callable[[list[Tokens]], np.ndarray]
+EncodeBlocks = Callable[[Iterator[list[Tokens]]], Iterator[np.ndarray]]
 # Rows checked at a time: a few hundred MB at most.
 ROWS_AT_ONCE = 10_000
 
@@ -86,23 +87,24 @@ def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
 
 
 @contextmanager
-def saved(encode: Encode, file: Path) -> Iterator[Encode]:
+def saved(encode: EncodeBlocks, file: Path) -> Iterator[EncodeBlocks]:
     """Wrap an encoder so that all sentences and vectors of the block are saved to ``X.txt`` and ``X.npy``.
 
     The files are written if the block ends without an error. No sentence may be encoded twice.
 
     Args:
-        encode: from ``n`` sentences to vectors (n, d).
+        encode: from lists of ``n`` sentences to vectors (n, d) of each, in order.
         file: ``X.npy``, in an existing folder.
     """
     sentences: list[Tokens] = []
     with tempfile.TemporaryFile(dir=file.parent) as rows:
 
-        def encode_and_keep(given: list[Tokens]) -> np.ndarray:
-            vectors = np.ascontiguousarray(encode(given), dtype="<f4")
-            sentences.extend(given)
-            rows.write(vectors.data)
-            return vectors
+        def encode_and_keep(blocks: Iterator[list[Tokens]]) -> Iterator[np.ndarray]:
+            ahead, encoded = tee(blocks)
+            for vectors, block in zip(encode(ahead), encoded, strict=False):
+                sentences.extend(block)
+                rows.write(np.ascontiguousarray(vectors, dtype="<f4").data)
+                yield vectors
 
         yield encode_and_keep
         if sentences:

@@ -21,7 +21,7 @@ from structviews.evaluation.scores.tables import (
 from structviews.hub.portable import read_sources, summed, trained_parts
 from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
-from structviews.runs.vocabularies import load_vocabularies
+from structviews.runs.weights import load_vocabularies
 from structviews.runtime.wording import as_block, as_code, as_text
 from structviews.words import CONTEXTUAL
 

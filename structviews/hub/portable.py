@@ -27,6 +27,7 @@ from structviews.runs.folder import (
     SOURCES,
     SUB_WORDS,
     WEIGHTS,
+    WORDS,
     model_checksum,
 )
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
@@ -39,7 +40,7 @@ CARD = "README.md"
 NAMED = 3
 # Kinds of runs whose folders are self-contained.
 TRAINED_KINDS = ("trained", "random")
-PARTS = (CONFIG, WEIGHTS, COMPONENTS, GATE, SUB_WORDS, ENCODER, SOURCES, "vocabulary.*.txt")
+PARTS = (CONFIG, WEIGHTS, COMPONENTS, GATE, SUB_WORDS, ENCODER, SOURCES, WORDS)
 # The same as filters for the Hub, whose * also matches "/" and so covers joins of joins.
 PATTERNS = [CARD, "results*.json", *PARTS, *(f"{MEMBERS}/*/{part}" for part in PARTS)]
 

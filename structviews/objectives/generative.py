@@ -18,14 +18,7 @@ from torch.autograd.function import once_differentiable
 from structviews.batches.batch import Batch, WordIds
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import SCORES_AT_ONCE
-from structviews.objectives.objective import (
-    Context,
-    ContextWords,
-    Inputs,
-    Objective,
-    preceding,
-    promoted,
-)
+from structviews.objectives.objective import Context, ContextWords, Inputs, Objective, preceding, promoted
 from structviews.settings import Settings, setting
 from structviews.views.view import Encoded, View
 from structviews.views.word_tables import Words

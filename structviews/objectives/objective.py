@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from structviews.batches.batch import Packing, packed
+from structviews.errors import InputError
 from structviews.runtime.arrays import Array
 from structviews.settings import Settings
 
@@ -49,16 +50,16 @@ class ContextWords:
         return packed(self.lengths, self.sentence.device)
 
     @classmethod
-    def joined(cls, parts: Sequence["ContextWords"], rows: Sequence[int]) -> Self:
+    def joined(cls, batches: Sequence["ContextWords"], rows: Sequence[int]) -> Self:
         """The words of several batches; ``rows`` are the row numbers of their first sentences."""
-        places = _starts([len(part.distinct) for part in parts])
-        vectors = [part.vectors for part in parts if part.vectors is not None]
+        starts = _starts([len(batch.distinct) for batch in batches])
+        vectors = [batch.vectors for batch in batches if batch.vectors is not None]
         return cls(
-            distinct=torch.cat([part.distinct for part in parts]),
-            inverse=torch.cat([part.inverse + place for part, place in zip(parts, places, strict=True)]),
-            sentence=torch.cat([part.sentence + row for part, row in zip(parts, rows, strict=True)]),
-            table=parts[0].table,
-            lengths=np.concatenate([part.lengths for part in parts]),
+            distinct=torch.cat([batch.distinct for batch in batches]),
+            inverse=torch.cat([batch.inverse + start for batch, start in zip(batches, starts, strict=True)]),
+            sentence=torch.cat([batch.sentence + row for batch, row in zip(batches, rows, strict=True)]),
+            table=batches[0].table,
+            lengths=np.concatenate([batch.lengths for batch in batches]),
             vectors=torch.cat(vectors) if vectors else None,
         )
 
@@ -84,14 +85,15 @@ class Context:
         return len(self.neighbours)
 
     @classmethod
-    def joined(cls, parts: Sequence["Context"]) -> Self:
+    def joined(cls, batches: Sequence["Context"]) -> Self:
         """The concatenated context of several batches; sentences of different batches are never contexts."""
-        rows = _starts([len(part) for part in parts])
-        words = [part.words for part in parts if part.words is not None]
-        following = [_moved(part.next, row) for part, row in zip(parts, rows, strict=True) if part.next is not None]
-        same = [part.same for part in parts if part.same is not None]
+        rows = _starts([len(batch) for batch in batches])
+        words = [batch.words for batch in batches if batch.words is not None]
+        same = [batch.same for batch in batches if batch.same is not None]
+        numbered = list(zip(batches, rows, strict=True))
+        following = [_moved(batch.next, row) for batch, row in numbered if batch.next is not None]
         return cls(
-            neighbours=torch.cat([_moved(part.neighbours, row) for part, row in zip(parts, rows, strict=True)]),
+            neighbours=torch.cat([_moved(batch.neighbours, row) for batch, row in numbered]),
             same=torch.cat(same) if same else None,
             next=torch.cat(following) if following else None,
             words=ContextWords.joined(words, rows) if words else None,
@@ -157,6 +159,31 @@ class Objective(nn.Module, ABC):
     )
     needs: frozenset[str] = frozenset()
     __call__: Callable[..., tuple[Tensor, dict[str, Tensor]]]
+
+    @classmethod
+    def create(cls, name: str, inputs: Inputs, config: Settings | None = None) -> Self:
+        """The objective of this class, for views that it takes.
+
+        Args:
+            name: under which it is registered, for messages.
+            inputs: its inputs.
+            config: an instance of ``Config``; None for its defaults.
+
+        Raises:
+            InputError: if it cannot use these views.
+        """
+        n_views, least, most = len(inputs.views), cls.min_views, cls.max_views
+        if n_views < least or (most is not None and n_views > most):
+            wanted = f"at least {least}" if most is None else f"{least}" if least == most else f"{least} to {most}"
+            raise InputError(
+                f"{n_views} view{'s' * (n_views != 1)} for the objective {name!r}: it needs {wanted}, for example "
+                f"--views {cls.example}"
+            )
+        if len(set(inputs.dims)) > 1:
+            raise InputError(
+                f"views of different dimensions {', '.join(map(str, inputs.dims))}: use the same --hidden for all"
+            )
+        return cls(inputs, config or cls.Config())
 
     @abstractmethod
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:

@@ -85,13 +85,13 @@ class SkipThought(Objective):
         sentence, targets = words.sentence[order], words.distinct[words.inverse][order]
         read = _words_before(words, words.vectors).index_select(0, order)
         losses, weights = [], []
-        # The previous sentence of i is told by i, so it is read by the decoder of what comes before.
-        for place, (decoder, teller) in enumerate(
+        # The previous sentence of i is predicted from i, by the decoder of what comes before.
+        for number, (decoder, source) in enumerate(
             zip(self.decoders, (context.next, preceding(context.next)), strict=True)
         ):
-            weight = (teller >= 0)[sentence].to(sentences.dtype)
-            states = self._states(decoder, sentences.index_select(0, teller.clamp(min=0)), read, sentence, words)
-            output = self.words[place % len(self.words)]
+            weight = (source >= 0)[sentence].to(sentences.dtype)
+            states = self._states(decoder, sentences.index_select(0, source.clamp(min=0)), read, sentence, words)
+            output = self.words[number % len(self.words)]
             losses.append(_WordLoss.apply(states, output.weight, output.bias, targets, weight))
             weights.append(weight)
         times = torch.stack(weights).sum(dim=0)  # that each word is predicted
@@ -108,22 +108,22 @@ class SkipThought(Objective):
         return loss, metrics
 
     def _states(
-        self, decoder: nn.Module, tellers: Tensor, read: Tensor, sentence: Tensor, words: ContextWords
+        self, decoder: nn.Module, sources: Tensor, read: Tensor, sentence: Tensor, words: ContextWords
     ) -> Tensor:
         """States ``(n, D)`` before each word, in packed order.
 
         Args:
             decoder: the GRU.
-            tellers: ``(B, D)`` the vector that predicts each sentence.
+            sources: ``(B, D)`` the vector that predicts each sentence.
             read: ``(n, X)`` the word read before each word, in packed order.
             sentence: ``(n,)`` row of each word's sentence, in packed order; the first B are of different ones.
             words: the words in text order.
         """
         start = None
         if self.in_gates:
-            read = torch.cat([read, tellers.index_select(0, sentence)], dim=1)
+            read = torch.cat([read, sources.index_select(0, sentence)], dim=1)
         else:
-            start = tellers.index_select(0, sentence[: len(tellers)])[None]
+            start = sources.index_select(0, sentence[: len(sources)])[None]
         states: Tensor
         (states, *_), _ = decoder(PackedSequence(read, words.packing.sizes), start)
         return states

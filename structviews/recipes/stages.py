@@ -32,11 +32,11 @@ from structviews.recipes.recipe import Recipe
 from structviews.recipes.reproduction import Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
-from structviews.runs.vocabularies import identified
 from structviews.runtime.files import clear_below, new_folder, write_whole, writing
 from structviews.runtime.terminal import rate_bar, say
+from structviews.training.checkpoint import check_same, check_settings, is_finished
+from structviews.training.data import Inputs
 from structviews.training.loop import train
-from structviews.training.resuming import check_same, check_settings, is_finished
 from structviews.words.learning import learn_file, require_gensim
 from structviews.words.vector_files import WordVectors
 from structviews.words.word_settings import Word2VecConfig
@@ -94,7 +94,7 @@ def check(job: Reproduction, console: Console) -> None:
     to_expand = False
     for folder, config in job.configs.items():
         if job.is_prepared:
-            check_same(config, identified(config, ParsedCorpus.open(job.parsed)))
+            check_same(config, Inputs.open(config).parsed)
         else:
             check_settings(config)
         expansion, file = Expansion.load(folder), job.expanded.get(folder)
@@ -173,7 +173,7 @@ def parse_tasks(job: Reproduction, console: Console) -> Stage:
 
 def train_run(job: Reproduction, config: TrainConfig, console: Console) -> Stage:
     """Train one of the runs."""
-    if not (job.is_prepared and is_finished(config)):
+    if not (job.is_prepared and is_finished(config, Inputs.open(config).parsed)):
         yield f"training {config.data.out}"
         train(config, console)
 

@@ -4,7 +4,7 @@ Views and objectives declare their own settings in their modules; a run has thos
 Nothing here imports PyTorch before a name is looked up, which keeps ``--help`` fast.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
@@ -13,9 +13,9 @@ from typing import Any, Self, cast
 from structviews.errors import InputError
 from structviews.kernels import BACKENDS
 from structviews.objectives import OBJECTIVES
+from structviews.pretrained.encoder_name import LAST, EncoderName
 from structviews.registry import Registry
 from structviews.runs import RUNS
-from structviews.runs.channel_checks import check_channels, check_encoder
 from structviews.runs.which_vectors import Representation
 from structviews.settings import (
     LARGEST_SEED,
@@ -28,7 +28,8 @@ from structviews.settings import (
     settings_of,
 )
 from structviews.views import VIEWS
-from structviews.words.word_settings import Words
+from structviews.words import CONTEXTUAL, FIXED, TRAINED
+from structviews.words.word_settings import MEAN, ZERO, Words
 
 # Monitoring and file locations: settings that may differ between two runs that count as the same.
 loose = partial(setting, compare=False)
@@ -84,8 +85,8 @@ class Views(Settings):
         for name in self.options:
             if name not in classes:
                 raise InputError(f"[views.{name}]: not a view of this run: remove the table")
-        made = {name: _options(cls, self.options.get(name), f"[views.{name}]") for name, cls in classes.items()}
-        object.__setattr__(self, "options", {name: each for name, each in made.items() if each.table()})
+        built = {name: _options(cls, self.options.get(name), f"[views.{name}]") for name, cls in classes.items()}
+        object.__setattr__(self, "options", {name: each for name, each in built.items() if each.table()})
 
 
 @dataclass(frozen=True)
@@ -102,14 +103,14 @@ class ObjectiveChoice(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        made = _options(OBJECTIVES[self.name].Config, self.options, f"[objective.{self.name}]")
-        object.__setattr__(self, "options", made)
+        built = _options(OBJECTIVES[self.name].Config, self.options, f"[objective.{self.name}]")
+        object.__setattr__(self, "options", built)
 
 
-def _options(cls: type[Settings], given: Settings | Mapping[str, Any] | None, place: str) -> Settings:
-    if isinstance(given, cls):
-        return given
-    return cls.from_table(given or {}, place)  # type: ignore[arg-type]  # settings of another class are not a table
+def _options(cls: type[Settings], options: Settings | Mapping[str, Any] | None, place: str) -> Settings:
+    if isinstance(options, cls):
+        return options
+    return cls.from_table(options or {}, place)  # type: ignore[arg-type]  # settings of another class are not a table
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ class TrainConfig:
                     tables[section].setdefault(name, {})[each.name] = own[each.flat]
         for flat in own.keys() - {each.flat for _, _, config in chosen for each in settings_of(config)}:
             raise InputError(_not_chosen(flat, own[flat], objective, place))
-        return cls._made(tables, "")
+        return cls._of_tables(tables, "")
 
     @classmethod
     def from_table(cls, tables: Mapping[str, Any], place: str) -> Self:
@@ -263,28 +264,28 @@ class TrainConfig:
                 raise InputError(
                     f"{place}: {name} = {tables[name]!r}: not a table: write [{name}] with its settings below it"
                 )
-        return cls._made(tables, place)
+        return cls._of_tables(tables, place)
 
     @classmethod
-    def _made(cls, tables: Mapping[str, Mapping[str, Any]], place: str) -> Self:
-        made: dict[str, Any] = {}
+    def _of_tables(cls, tables: Mapping[str, Mapping[str, Any]], place: str) -> Self:
+        built: dict[str, Any] = {}
         for each in fields(cls):
             name, section, table = each.name, cast("type[Settings]", each.type), dict(tables.get(each.name, {}))
             where = f"{place}: [{name}]" if place else ""
             options = {key: table.pop(key) for key, value in tuple(table.items()) if isinstance(value, Mapping)}
             if name == "views":
-                made[name] = _with_options(section, table, options, where)
+                built[name] = _with_options(section, table, options, where)
             elif name == "objective":
                 chosen = ObjectiveChoice.from_table(table, where).name
                 if others := options.keys() - {chosen}:
                     raise InputError(
                         f"{place}: [objective.{min(others)}]: the objective is {chosen!r}: remove the table"
                     )
-                made[name] = _with_options(section, table, options.get(chosen), where)
+                built[name] = _with_options(section, table, options.get(chosen), where)
             else:
-                made[name] = section.from_table(table | options, where)
+                built[name] = section.from_table(table | options, where)
         with _within(place):
-            return cls(**made)
+            return cls(**built)
 
     @classmethod
     def settings(cls) -> Iterator[tuple[str, Setting]]:
@@ -333,9 +334,9 @@ class TrainConfig:
 
     def difference(self, other: "TrainConfig") -> str | None:
         """The flat name of the first setting that makes the other a different run; None if they are the same."""
-        theirs = other.flat()
+        others = other.flat()
         for _, each, holder in self.own_settings():
-            if each.compare and theirs.get(each.flat) != getattr(holder, each.name):
+            if each.compare and others.get(each.flat) != getattr(holder, each.name):
                 return each.flat
         return None
 
@@ -382,3 +383,94 @@ def loose_settings() -> frozenset[tuple[str, str]]:
 def path_settings() -> Iterator[tuple[str, str]]:
     """The tables and names of settings that are local paths."""
     return ((section, each.name) for section, each in TrainConfig.settings() if each.about.path)
+
+
+def check_channels(words: Words) -> None:
+    """Raise InputError unless the channels have the files that they read, and these a channel."""
+    channels, vectors = words.channels, words.vectors
+    listed = ",".join(channels)
+    if not channels or len(set(channels)) < len(channels):
+        raise InputError(f"channels = {listed!r}: name each channel once")
+    if FIXED in channels and not vectors:
+        raise InputError(
+            f"channels = {listed}: the channel {FIXED!r} needs word vectors: give a file with --vectors; "
+            "`structviews vectors` can make one"
+        )
+    if vectors and FIXED not in channels:
+        raise InputError(
+            f"vectors = {vectors}: only the channel {FIXED!r} reads them: add --channels {FIXED} or "
+            f"--channels {FIXED},{TRAINED}"
+        )
+    if words.unknown_words != ZERO and FIXED not in channels:
+        raise InputError(
+            f"unknown_words = {words.unknown_words}: only the channel {FIXED!r} has such words: leave it out, "
+            f"or add --channels {FIXED}"
+        )
+
+
+def check_encoder(words: Words, views: Sequence[str], objective: str) -> None:
+    """Raise InputError unless there is a pretrained encoder where one is read, and the rest can read it too."""
+    contextual, pieces = CONTEXTUAL in words.channels, [name for name in views if VIEWS[name].reads_pieces]
+    named = [("encoder", words.encoder, contextual or bool(pieces))]
+    named += [("word_pooling", words.pooling if words.pooling != MEAN else "", contextual)]
+    for name, value, read in named:
+        if value and not read:
+            also = " and the view 'transformer' read" if name == "encoder" else " reads"
+            raise InputError(
+                f"{name} = {value}: only the channel {CONTEXTUAL!r}{also} it: leave it out, or add "
+                f"--channels {CONTEXTUAL}"
+            )
+    if (contextual or pieces) and not words.encoder:
+        reader = f"the view {pieces[0]!r}" if pieces else f"the channel {CONTEXTUAL!r}"
+        raise InputError(
+            f"{'views' if pieces else 'channels'} = {','.join(views if pieces else words.channels)}: {reader} needs a "
+            "pretrained encoder: give a folder, or a name on the Hugging Face Hub, with --encoder"
+        )
+    if pieces:
+        _check_pieces(words, views, pieces[0], objective)
+    if contextual:
+        EncoderName.of(words.encoder)
+        _check_contextual(views, objective)
+
+
+def _check_pieces(words: Words, views: Sequence[str], view: str, objective: str) -> None:
+    """Raise InputError unless the settings of words suit a view that reads none."""
+    listed = ",".join(views)
+    if len(words.channels) > 1:
+        raise InputError(
+            f"channels = {','.join(words.channels)}: the view {view!r} reads no channel's words, and would be trained "
+            "once for each: name one channel"
+        )
+    if CONTEXTUAL not in words.channels and EncoderName.of(words.encoder).layers != LAST:
+        raise InputError(
+            f"encoder = {words.encoder}: the view {view!r} reads the last layer, and only the channel {CONTEXTUAL!r} "
+            "reads others: leave them out"
+        )
+    reads_words = any(VIEWS[name].learns and not VIEWS[name].reads_pieces for name in views)
+    if words.channels == (TRAINED,) and not reads_words:
+        for name in views:
+            if not VIEWS[name].learns:
+                raise InputError(
+                    f"views = {listed}: {name!r} reads the words that another view learns, and none of them learns "
+                    f"any: leave it out, or add --channels {FIXED}"
+                )
+        if "words" in OBJECTIVES[objective].needs:
+            raise InputError(
+                f"objective = {objective}: predicts words of a vocabulary, and no view of {listed} has one: choose "
+                "another objective, such as pairwise, or add a view"
+            )
+
+
+def _check_contextual(views: Sequence[str], objective: str) -> None:
+    """Raise InputError unless the objective and the views need no words of a vocabulary."""
+    if "words" in OBJECTIVES[objective].needs:
+        raise InputError(
+            f"objective = {objective}: predicts words of a vocabulary, and the channel {CONTEXTUAL!r} "
+            "has none: choose another objective, such as pairwise, or other channels"
+        )
+    for name in views:
+        if VIEWS[name].reads_frequencies:
+            raise InputError(
+                f"views = {','.join(views)}: {name!r} weights words by their frequency, and the channel "
+                f"{CONTEXTUAL!r} has no words of a vocabulary: leave it out, or choose other channels"
+            )

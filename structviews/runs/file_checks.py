@@ -8,20 +8,18 @@ from structviews.corpus.format import JOB, MANIFEST
 from structviews.corpus.verification import verify_corpus
 from structviews.errors import InputError
 from structviews.pretrained import stored_states
-from structviews.runs.folder import CONFIG, LOG, REMEDY
-from structviews.runs.log_file import read_log
+from structviews.runs.folder import CONFIG, LOG, REMEDY, read_log
 from structviews.runs.settings_file import load_run, run_kind
 from structviews.runtime.array_files import check_blocks
 from structviews.runtime.documents import read_sealed
 from structviews.runtime.seals import read_tensors
 from structviews.words.vector_files import arrow_file, check_arrow
-from structviews.words.vocabulary import Vocabulary
 
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 REMAKE = "delete it; it is made again when it is needed"
 
 
-def verify(path: Path, progress: Progress) -> Iterator[str]:
+def verify(path: Path, progress: OnProgress) -> Iterator[str]:
     """Check a corpus, a run, a cache of vectors or a single file of these; yield one line per fault.
 
     Args:
@@ -37,7 +35,10 @@ def verify(path: Path, progress: Progress) -> Iterator[str]:
     if path.is_dir() and ((path / MANIFEST).exists() or (path / JOB).exists()):
         yield from verify_corpus(path, progress)
         return
-    checks = list(_checks(path))
+    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
+    checks = [check for file in files if not file.name.startswith(".") and (check := _check_of(file))]
+    if (path / CONFIG).is_file():
+        checks.insert(0, lambda: run_kind(path) in ("trained", "random") and load_run(path))
     if not checks:
         raise InputError(f"{path}: not a corpus, a run or a cache: give one of these")
     for number, check in enumerate(checks, 1):
@@ -46,21 +47,6 @@ def verify(path: Path, progress: Progress) -> Iterator[str]:
         except InputError as fault:
             yield str(fault)
         progress(number, len(checks))
-
-
-def _checks(path: Path) -> Iterator[Callable[[], Any]]:
-    """A function for each file, which raises InputError if the file is damaged."""
-    if (path / CONFIG).is_file():
-        yield lambda: _check_settings(path)
-    files = sorted(each for each in path.rglob("*") if each.is_file()) if path.is_dir() else [path]
-    for file in files:
-        if not file.name.startswith(".") and (check := _check_of(file)):
-            yield check
-
-
-def _check_settings(run: Path) -> None:
-    if run_kind(run) in ("trained", "random"):
-        load_run(run)
 
 
 def _check_of(file: Path) -> Callable[[], Any] | None:
@@ -73,7 +59,6 @@ def _check_of(file: Path) -> Callable[[], Any] | None:
         (file.suffix == ".safetensors", lambda: read_tensors(file, of_run)),
         (file.suffix == ".json", lambda: read_sealed(file, dict[str, Any], of_document)),
         (file.name == LOG, lambda: read_log(file.parent)),
-        (file.match("vocabulary.*.txt"), lambda: Vocabulary.load(file)),
         (file.suffix == ".npy" and journal.exists(), lambda: check_blocks(file, journal, REMAKE)),
         (arrow is not None, lambda: check_arrow(arrow or file, REMAKE)),
     ]

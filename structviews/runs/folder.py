@@ -1,19 +1,27 @@
-"""A run's folder and the files in it."""
+"""A run's folder, the names of the files in it, and its log."""
 
 import hashlib
+import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from msgspec import Meta
 
 from structviews.errors import InputError, nearest
 from structviews.runs import RUNS
 from structviews.runs.bundled import or_bundled
+from structviews.runtime.documents import converted, parse_json
+from structviews.runtime.files import write_bytes
 from structviews.runtime.seals import read_head
 
 # What to do about a missing or damaged file of a run.
 REMEDY = "copy the run again, or train it again with another --out"
 CONFIG = "config.toml"
 WEIGHTS = "model.safetensors"
+WORDS = "words.safetensors"
 COMPONENTS = "components.safetensors"
 GATE = "gate.safetensors"
 EXPANSION = "expansion.safetensors"
@@ -27,11 +35,6 @@ RESULTS = "results.json"
 RETRIEVAL = "retrieval.json"
 # Folder with the members of a joined run.
 MEMBERS = "members"
-
-
-def vocabulary_file(channel: str) -> str:
-    """The file with a channel's vocabulary."""
-    return f"vocabulary.{channel}.txt"
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -89,3 +92,63 @@ def model_checksum(run: Path) -> str:
         raise InputError(f"{run}: not a run: it has no {WEIGHTS}; give a folder that structviews train made")
     digests = [read_head(path, REMEDY).digest for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+# A number that TensorBoard can keep.
+Whole = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class LogEntry(TypedDict):
+    """A line of ``log.jsonl``; its further keys are metrics, which are numbers."""
+
+    kind: str
+    step: Whole
+    epoch: Whole
+
+
+def append_log(run: Path, entry: LogEntry, metrics: Mapping[str, float]) -> None:
+    """Append a line."""
+    line = json.dumps({**entry, **{name: round(value, 6) for name, value in metrics.items()}})
+    with (run / LOG).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def read_log(run: Path) -> list[dict[str, Any]]:
+    """A run's log; empty if it has none. A last line that was cut short by a kill, or is damaged, is left out.
+
+    Raises:
+        InputError: if another line is not a log entry.
+    """
+    lines = (run / LOG).read_bytes().splitlines() if (run / LOG).exists() else []
+    entries = []
+    for number, line in enumerate(lines, 1):
+        try:
+            entries.append(_log_entry(line, f"{run / LOG}:{number}"))
+        except InputError:
+            if number < len(lines):
+                raise
+    return entries
+
+
+def _log_entry(line: bytes, place: str) -> dict[str, Any]:
+    remedy = "remove this line"
+    entry: dict[str, Any] = parse_json(line, LogEntry, place, remedy)
+    converted(metrics_of(entry), dict[str, float], place, remedy)
+    return entry
+
+
+def metrics_of(entry: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of a line of the log."""
+    return {name: value for name, value in entry.items() if name not in LogEntry.__annotations__}
+
+
+def cut_log(run: Path, step: int) -> None:
+    """Drop lines after the step that training resumes from, as they will be written again, and damaged ones."""
+    if not (run / LOG).exists():
+        return
+    lines = []
+    for line in (run / LOG).read_bytes().splitlines():
+        with suppress(InputError):
+            if _log_entry(line, "")["step"] <= step:
+                lines.append(line + b"\n")
+    write_bytes(run / LOG, b"".join(lines))

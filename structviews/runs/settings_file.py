@@ -97,13 +97,8 @@ class Parsed:
             if vectors.uncased:
                 about["uncased"] = True
         manifest = corpus.manifest
-        read = cls.of_encoder(encoder) if encoder else {}
+        read = {"files": encoder.files, "layers": list(encoder.layers), "dim": encoder.dim} if encoder else {}
         return cls(corpus.fingerprint, corpus.parser, manifest["tokeniser"], about, read, manifest.get(MODELS, ""))
-
-    @staticmethod
-    def of_encoder(identity: Identity) -> dict[str, Any]:
-        """A ``PretrainedEncoder``."""
-        return {"files": identity.files, "layers": list(identity.layers), "dim": identity.dim}
 
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") -> None:
@@ -117,7 +112,10 @@ def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
     Raises:
         InputError: if it cannot be read, is not TOML, or has unknown or invalid settings.
     """
-    settings = read_toml(path, REMEDY)
+    return _parsed_settings(read_toml(path, REMEDY), path)
+
+
+def _parsed_settings(settings: dict[str, Any], path: Path) -> tuple[TrainConfig, Parsed]:
     parsed = read_parsed(settings.pop(PARSED, {}), path)
     settings.pop(KIND, None)
     return TrainConfig.from_table(settings, str(path)), parsed
@@ -192,8 +190,7 @@ def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
     Raises:
         InputError: if it is not a run's folder.
     """
-    read_settings(run)
-    return load_config(run / CONFIG)
+    return _parsed_settings(read_settings(run), run / CONFIG)
 
 
 def toml_text(table: Mapping[str, Any], name: str = "") -> str:

@@ -79,22 +79,8 @@ def row_hashes(values: Array, offsets: Array) -> Array:
 
     Two different rows collide with a probability of about 2**-64.
     """
-    return mix(row_sums(values, offsets))
-
-
-def row_sums(values: Array, offsets: Array) -> Array:
-    """The sum ``(rows,)``, modulo 2**64, of each row's ``placed`` values.
-
-    Replacing one value changes the sum by the difference of the two ``placed`` values.
-    """
-    place = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
+    positions = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
     with np.errstate(over="ignore"):
-        sums = np.concatenate([[np.uint64(0)], np.cumsum(placed(values, place))])
-        of_rows: Array = sums[offsets[1:]] - sums[offsets[:-1]]
-        return of_rows
-
-
-def placed(values: Array, places: Array) -> Array:
-    """A hash ``(n,)``, uint64, of each value and its position in the row."""
-    with np.errstate(over="ignore"):
-        return mix(values + mix(places.astype(np.uint64)))
+        hashes = mix(values + mix(positions.astype(np.uint64)))
+        sums = np.concatenate([[np.uint64(0)], np.cumsum(hashes)])
+        return mix(sums[offsets[1:]] - sums[offsets[:-1]])

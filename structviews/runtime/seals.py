@@ -76,8 +76,10 @@ def write_arrays(
 
         save = save_tensors
     content = {
-        name: np.ascontiguousarray(each) if isinstance(each, np.ndarray) else each.detach().cpu().contiguous()
-        for name, each in sorted(arrays.items())
+        name: np.ascontiguousarray(each)
+        if isinstance(each := arrays[name], np.ndarray)
+        else each.detach().cpu().contiguous()
+        for name in sorted(arrays)
     }
     described = {
         name: (TYPES[str(each.dtype).removeprefix("torch.")], list(each.shape)) for name, each in content.items()

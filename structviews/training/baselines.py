@@ -21,7 +21,6 @@ from structviews.runs.settings_file import KIND, PARSED, Parsed, save_config, wr
 from structviews.runs.weights import save_weights
 from structviews.runtime.files import new_folder
 from structviews.runtime.terminal import Terminal, rate_bar
-from structviews.training.loop import save_parts, store_components
 from structviews.training.trainer import Training
 from structviews.views import VIEWS
 from structviews.words import CONTEXTUAL, FIXED
@@ -110,7 +109,7 @@ def _make_fixed(
 def _make_random(config: TrainConfig, run: Path) -> None:
     """Save untrained encoders, as initialised for training."""
     training = Training(config.replaced(out=str(run)))
-    save_parts(training)
+    training.save_words()
     save_weights(run, training.model)
-    save_config(run, config, training.parsed, RANDOM)
-    store_components(training)
+    save_config(run, config, training.inputs.parsed, RANDOM)
+    training.save_components()

@@ -1,4 +1,7 @@
-"""Checkpoints for resuming a run. Reading them cannot execute code."""
+"""Checkpoints, and what a run must share with the one in its folder, or with the one that it starts from.
+
+Reading a checkpoint cannot execute code.
+"""
 
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,17 +13,22 @@ from msgspec import Meta
 from torch import Tensor, nn
 
 from structviews.errors import InputError
-from structviews.runs.folder import STATE
+from structviews.runs.config import TrainConfig
+from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, GATE, STATE
+from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runtime.documents import converted
+from structviews.runtime.files import writing
 from structviews.runtime.seals import damaged, read_head, read_tensors, write_arrays
-from structviews.settings import MOST_EPOCHS, MOST_STEPS
+from structviews.settings import MOST_EPOCHS, MOST_STEPS, settings_of
 
 MOST_RANKS = 2**16
 REMEDY = "delete it and train again, or give another --out"
+# Settings that a run must share with the run it starts from; the last two if both have skip-thought's decoders.
+IN_COMMON = ("views", "channels", "hidden", "word_dim", "word_pooling", "conditioning", "output_layers")
 
 
 @dataclass(frozen=True)
-class Place:
+class Progress:
     """The progress of a training run.
 
     Attributes:
@@ -49,7 +57,7 @@ def save_state(
     run: Path,
     model: nn.Module,
     optimiser: torch.optim.Optimizer,
-    progress: Place,
+    progress: Progress,
     random: np.ndarray | None = None,
 ) -> None:
     """Write everything needed to resume to one file, then delete the previous one.
@@ -59,7 +67,7 @@ def save_state(
     Args:
         run: its folder.
         model, optimiser: their states are saved.
-        progress: the place to resume from.
+        progress: where to resume from.
         random: ``(ranks, n)`` the ``random_state`` of all ranks; this process' own by default.
     """
     folder = run / STATE
@@ -77,10 +85,10 @@ def save_state(
             old.unlink()
 
 
-def read_progress(run: Path) -> Place | None:
+def read_progress(run: Path) -> Progress | None:
     """The progress in a run's latest checkpoint; None if there is none."""
     path = _newest(run)
-    return _place(path, read_head(path, REMEDY).notes) if path else None
+    return converted(read_head(path, REMEDY).notes, Progress, path, REMEDY) if path else None
 
 
 def mark(run: Path, finished: bool) -> None:
@@ -91,7 +99,7 @@ def mark(run: Path, finished: bool) -> None:
         write_arrays(path, tensors, asdict(replace(progress, finished=finished)))
 
 
-def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, rank: int = 0) -> Place:
+def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, rank: int = 0) -> Progress:
     """Restore model, optimiser and random number generators from a run's latest checkpoint.
 
     Args:
@@ -104,9 +112,9 @@ def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, ra
     """
     path = _newest(run)
     if path is None:
-        return Place()
+        return Progress()
     tensors, notes = read_tensors(path, REMEDY)
-    progress = _place(path, notes)
+    progress = converted(notes, Progress, path, REMEDY)
     try:
         model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
     except RuntimeError as error:
@@ -130,5 +138,123 @@ def _newest(run: Path) -> Path | None:
     return max((run / STATE).glob("step-*.safetensors"), default=None)
 
 
-def _place(path: Path, notes: dict[str, Any]) -> Place:
-    return converted(notes, Place, path, REMEDY)
+def is_finished(config: TrainConfig, parsed: Parsed) -> bool:
+    """Whether the run's folder holds this same run on the same data, fully trained."""
+    run = Path(config.data.out)
+    progress = read_progress(run) if (run / CONFIG).is_file() else None
+    if progress is None or not progress.finished:
+        return False
+    stored, of_stored = load_run(run)
+    same = (of_stored.fingerprint, of_stored.vectors, of_stored.encoder)
+    return not config.difference(stored) and same == (parsed.fingerprint, parsed.vectors, parsed.encoder)
+
+
+def open_run(config: TrainConfig, parsed: Parsed) -> Path:
+    """Create a run's folder, or check that it holds this same run.
+
+    Args:
+        config: the settings.
+        parsed: identifies the corpus, the word vectors and the encoder.
+
+    Raises:
+        InputError: as ``check_same``; if the folder is there but is not a run, or cannot be made.
+    """
+    run = Path(config.data.out)
+    there = check_same(config, parsed)
+    if not there and run.exists() and (not run.is_dir() or any(path.name[0] != "." for path in run.iterdir())):
+        raise InputError(f"{run}: already exists and is not a run: give another folder with --out")
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{run}: {error.strerror}: give another folder with --out") from None
+    save_config(run, config, parsed)  # first, as it makes the folder a run
+    for name in (COMPONENTS, GATE, EXPANSION):  # derived from weights that training will change
+        (run / name).unlink(missing_ok=True)
+    return run
+
+
+def check_same(config: TrainConfig, parsed: Parsed) -> bool:
+    """Whether there is a run in the folder.
+
+    Raises:
+        InputError: if it has other settings, another corpus, other word vectors or another encoder.
+    """
+    stored, run = check_settings(config), config.data.out
+    if stored is None:
+        return False
+    if stored.fingerprint != parsed.fingerprint:
+        what = f"on another version of {config.data.corpus}: give"
+    elif stored.vectors != parsed.vectors:
+        what = f"with other vectors than {config.words.vectors}: give those, or"
+    elif stored.encoder != parsed.encoder:
+        what = f"with another encoder, or other layers of it, than {config.words.encoder}: give that, or"
+    else:
+        return True
+    raise InputError(f"{run}: was trained {what} another folder with --out")
+
+
+def check_settings(config: TrainConfig) -> Parsed | None:
+    """What the run in the folder was trained on; None if there is none.
+
+    Raises:
+        InputError: if it has other settings.
+    """
+    run = Path(config.data.out)
+    if not (run / CONFIG).is_file():
+        return None
+    stored, parsed = load_run(run)
+    if name := config.difference(stored):
+        old, new = (each.flat().get(name, "none") for each in (stored, config))
+        raise InputError(f"{run}: holds a run with {name} = {old!r}, not {new!r}: give another folder with --out")
+    return parsed
+
+
+def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
+    """The settings of the run that ``config``, on the data that ``parsed`` identifies, starts from.
+
+    Raises:
+        InputError: if it is not a run, or has other encoders or decoders, or other data.
+    """
+    source = config.data.init_from
+    stored, of_stored = load_run(Path(source))
+    old, new = stored.flat(), config.flat()
+    options = config.views.options.values()
+    of_views = (each.flat for own in options for each in settings_of(type(own)) if not each.about.training)
+    for name in (*IN_COMMON, *of_views):
+        if name in old.keys() & new.keys() and old[name] != new[name]:
+            was, now = (",".join(v) if isinstance(v, tuple) else str(v) for v in (old[name], new[name]))
+            raise InputError(
+                f"{source}: cannot start from its weights: it has {name} = {was}, not {now}: "
+                f"give --{name.replace('_', '-')} {was}, or another run with --init-from"
+            )
+    other = ""
+    if parsed.vectors and of_stored.vectors.get("fingerprint") != parsed.vectors["fingerprint"]:
+        other = f"other vectors than {config.words.vectors}: give those"
+    elif parsed.encoder and of_stored.encoder != parsed.encoder:
+        other = f"another encoder, or other layers of it, than {config.words.encoder}: give that"
+    if other:
+        raise InputError(
+            f"{source}: cannot start from its weights: it was trained with {other}, or another run with --init-from"
+        )
+    return stored
+
+
+def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
+    """The configuration of a run, with another number of epochs or steps if given.
+
+    Raises:
+        InputError: if ``run`` is not a run's folder.
+    """
+    config, _ = load_run(run)
+    changes: dict[str, Any] = {"out": str(run), "epochs": epochs, "steps": steps}
+    return config.replaced(**{name: value for name, value in changes.items() if value is not None})
+
+
+def extend(config: TrainConfig) -> None:
+    """Write an ``extended`` configuration to its run, and mark the run as unfinished."""
+    run = Path(config.data.out)
+    with writing(run):
+        stored, parsed = load_run(run)
+        if config.difference(stored):
+            mark(run, finished=False)
+            save_config(run, config, parsed)

@@ -1,37 +1,35 @@
-"""The training loop."""
+"""The training loop: one run, several in turn, or a few steps for an estimate."""
 
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
 from rich.console import Console
 
 from structviews.batches.reader import prefetch
-from structviews.encoding.kinds.trained import TrainedEmbedder
-from structviews.encoding.representation import reference_sentences, save_components
-from structviews.errors import DivergedError
+from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import ENCODER
-from structviews.runs.vocabularies import open_encoder, open_vectors, save_vocabularies
-from structviews.runs.weights import save_weights
 from structviews.runtime.files import creating
 from structviews.runtime.machine import keep_freed_memory
 from structviews.runtime.processes import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal, rate_bar, say
-from structviews.training.checkpoint import Place, mark, random_state, save_state
-from structviews.training.learnable import check_learnable
-from structviews.training.log import cosines, flat
+from structviews.training.checkpoint import Progress, is_finished, mark, open_run
+from structviews.training.data import Inputs, Step
 from structviews.training.ranks import Agreement, Ranks
-from structviews.training.reporting import Reporter
-from structviews.training.resuming import is_finished, open_run
-from structviews.training.tensorboard import require_tensorboard
-from structviews.training.trainer import Step, Training
+from structviews.training.reporting import Reporter, Silent, cosines, require_tensorboard
+from structviews.training.trainer import Training, flat, training_bytes
 from structviews.words import CONTEXTUAL
 
 if TYPE_CHECKING:
     from structviews.training.monitor import Monitor
+
+MOST_SEEDS = 1000
+# Steps that an estimate takes.
+STEPS = 3
 
 
 def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | None = None) -> Path:
@@ -47,108 +45,87 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             it, or if the settings or the corpus are invalid.
         Interrupted: on SIGINT or SIGTERM, once the state is saved.
     """
-    ranks = ranks or Ranks()
-    with creating(Path(config.data.out)) if ranks.leads else nullcontext():
-        return _train(config, console, ranks)
-
-
-def _train(config: TrainConfig, console: Console | None, ranks: Ranks) -> Path:
+    run, ranks = Path(config.data.out), ranks or Ranks()
     console = console or Terminal(stderr=True) if ranks.leads else Terminal(quiet=True)
-    if ranks.leads:  # writes a cache file that the other ranks read
-        with rate_bar(console, f"reading {config.words.vectors}", "MB", 10**6) as progress:
-            open_vectors(config, progress)
-        open_encoder(config)  # may be fetched from the Hub
-    ranks.wait()
-    if is_finished(config):
-        say(console, f"{config.data.out}: already trained")
-        return Path(config.data.out)
-    keep_freed_memory()
-    if config.monitoring.tensorboard:
-        require_tensorboard()
-    with rate_bar(console, Path(config.data.out).name, "steps", percent=False) as bar:
-        bar.stage("reading the corpus")
-        training = Training(config, ranks)
-        check_learnable(training)
-        monitor = None
-        if config.monitoring.eval_every and ranks.leads:
-            bar.stage(f"parsing {config.monitoring.eval_task}")
-            monitor = open_monitor(training)
+    with creating(run) if ranks.leads else nullcontext():
+        with rate_bar(console, f"reading {config.words.vectors}", "MB", 10**6) as reading:
+            # The leader writes a cache file of vectors, and fetches an encoder, which the others then find.
+            inputs = Inputs.open(config, reading) if ranks.leads else None
+            ranks.wait()
+            inputs = inputs or Inputs.open(config)
+        if is_finished(config, inputs.parsed):
+            say(console, f"{run}: already trained")
+            return run
+        keep_freed_memory()
+        if config.monitoring.tensorboard:
+            require_tensorboard()
+        with rate_bar(console, run.name, "steps", percent=False) as bar:
+            bar.stage("reading the corpus")
+            training = Training(config, ranks, inputs)
+            training.check_learnable()
+            monitor = None
+            if config.monitoring.eval_every and ranks.leads:
+                bar.stage(f"parsing {config.monitoring.eval_task}")
+                monitor = open_monitor(training)
+            if ranks.leads:
+                open_run(config, inputs.parsed)
+                training.save_words()
+            ranks.wait()
+            _say_what_is_read(training, console)
+            start = training.restore()
+            reporter = Silent()
+            if ranks.leads:
+                objectives = {name: channel.objective for name, channel in training.model.each()}
+                last, events = training.data.last_step(start), config.monitoring.tensorboard
+                reporter = Reporter(run, start, objectives, console, bar, last, events)
+            progress = _take_steps(training, start, reporter, monitor)
+            training.save(progress)
         if ranks.leads:
-            open_run(config, training.parsed)
-            save_parts(training)
-        ranks.wait()
-        if training.left_out > 0.05:
-            say(console, uneven(training))
-        if CONTEXTUAL in config.words.channels:
-            say(console, read_states(training))
-        start = training.restore()
-        objectives = {name: channel.objective for name, channel in training.model.each()}
-        last = training.last_step(start)
-        reporter = (
-            Reporter(training.run, start, objectives, console, bar, last, config.monitoring.tensorboard)
-            if ranks.leads
-            else None
+            training.save_components()  # of the final weights, and before the run counts as finished
+            mark(run, finished=True)
+        reporter.learnt(progress)
+    return run
+
+
+def _say_what_is_read(training: Training, console: Console) -> None:
+    """Say what an epoch leaves out, and where the words of the contextual channel come from."""
+    data, words = training.data, training.config.words
+    if data.left_out > 0.05:
+        say(
+            console,
+            f"each epoch skips {100 * data.left_out:.0f} % of the training sentences, different ones each time, as "
+            f"whole documents split unevenly between {training.ranks.count} processes",
         )
-        place = _take_steps(training, start, reporter, monitor)
-        checkpoint(training, place)
-    if reporter:
-        store_components(training)  # of the final weights, and before the run counts as finished
-        mark(training.run, finished=True)
-        reporter.learnt(place)
-    return training.run
+    if CONTEXTUAL in words.channels:
+        computed = "computed for each batch; `structviews corpus states` computes them once and for all"
+        source = f"read from {data.states.path}" if data.states else computed
+        say(console, f"states of {words.encoder}: {source}")
 
 
-def save_parts(training: Training) -> None:
-    """Write what a run needs to read sentences: its vocabularies, and the encoder of its transformer."""
-    save_vocabularies(training.run, training.vocabularies)
-    if training.blueprint:
-        training.blueprint.write(training.run / ENCODER)
-
-
-def uneven(training: Training) -> str:
-    """What an epoch leaves out when several processes train."""
-    return (
-        f"each epoch skips {100 * training.left_out:.0f} % of the training sentences, different ones each time, as "
-        f"whole documents split unevenly between {training.ranks.count} processes"
-    )
-
-
-def read_states(training: Training) -> str:
-    """Where the words of the contextual channel come from."""
-    encoder = training.config.words.encoder
-    if training.states:
-        return f"states of {encoder}: read from {training.states.path}"
-    return f"states of {encoder}: computed for each batch; `structviews corpus states` computes them once and for all"
-
-
-def _take_steps(training: Training, start: Place, reporter: Reporter | None, monitor: "Monitor | None") -> Place:
-    """Take all steps from ``start`` on; return the place reached."""
-    config, place = training.config, start
+def _take_steps(training: Training, start: Progress, reporter: Silent, monitor: "Monitor | None") -> Progress:
+    """Take all steps from ``start`` on; return the progress reached."""
+    monitoring, progress = training.config.monitoring, start
     with stop_signals() as stopped:
         for step in prefetch(training.steps(start)):
             agreed = training.agree(step, stopped())
-            save_or_stop(training, agreed, place)
-            place = step.place
+            save_or_stop(training, agreed, progress)
+            progress = step.progress
             metrics, vectors = training.step(*step.batches, words=agreed.words)
-            if reporter:
-                reporter.count(place, agreed.sentences)
-            if place.step % config.monitoring.log_every == 0:
+            reporter.count(progress, agreed.sentences)
+            if progress.step % monitoring.log_every == 0:
                 channels = {name: metrics[name] | cosines(v) for name, v in zip(metrics, vectors, strict=True)}
-                line = training.ranks.mean(flat(channels))
+                means = training.ranks.mean(flat(channels))
                 training.check_finite()
-                if reporter:
-                    reporter.step(place, line)
-            if is_validated(place, config) and reporter:
-                with undisturbed(training.device):
-                    reporter.validation(place, training.validate())
-            if monitor and reporter and place.step % config.monitoring.eval_every == 0:
-                with undisturbed(training.device):
-                    reporter.evaluation(place, monitor.score())
-        save_or_stop(training, training.agree(Step(place, [], {}), stopped()), place)
-        if not is_validated(place, config) and reporter:
-            with undisturbed(training.device):
-                reporter.validation(place, training.validate())
-    return place
+                reporter.step(progress, means)
+            # The progress after an epoch is the start of the next.
+            if progress.batch == 0 or progress.step % monitoring.validate_every == 0:
+                reporter.validation(progress, training.validate)
+            if monitor and progress.step % monitoring.eval_every == 0:
+                reporter.evaluation(progress, monitor.score)
+        save_or_stop(training, training.agree(Step(progress, [], {}), stopped()), progress)
+        if progress.batch and progress.step % monitoring.validate_every:  # not validated yet
+            reporter.validation(progress, training.validate)
+    return progress
 
 
 def open_monitor(training: Training) -> "Monitor":
@@ -156,53 +133,106 @@ def open_monitor(training: Training) -> "Monitor":
     # Evaluation brings scikit-learn, two seconds that a run without --eval-every need not wait for.
     from structviews.training.monitor import Monitor  # noqa: PLC0415
 
-    with undisturbed(training.device):
-        return Monitor(training)
+    return Monitor(training)
 
 
-def undisturbed(device: torch.device) -> AbstractContextManager[None]:
-    """Context in which drawing random numbers does not affect training."""
-    return torch.random.fork_rng([device] if device.type == "cuda" else [])
-
-
-def save_or_stop(training: Training, agreed: Agreement, place: Place) -> None:
+def save_or_stop(training: Training, agreed: Agreement, progress: Progress) -> None:
     """Between steps: save a checkpoint if due, and stop if a signal asked for it.
 
     Raises:
         Interrupted: after saving, if a signal asked to stop.
     """
     if agreed.signal or agreed.due:
-        checkpoint(training, place)
+        training.save(progress)
     if agreed.signal:
-        raise Interrupted(agreed.signal, place.step)
+        raise Interrupted(agreed.signal, progress.step)
 
 
-def is_validated(place: Place, config: TrainConfig) -> bool:
-    """Whether this place follows a validation. The place after an epoch is the start of the next."""
-    return place.batch == 0 or place.step % config.monitoring.validate_every == 0
+def sweep_jobs(
+    sets: Sequence[tuple[str, ...]],
+    seeds: int,
+    folder: Path,
+    settings: Mapping[str, Any],
+    base: TrainConfig | None = None,
+) -> list[TrainConfig]:
+    """The settings of all runs, ordered by seed, so that the first complete table is ready early.
 
-
-def checkpoint(training: Training, place: Place) -> None:
-    """Save the state for resuming, then the weights.
+    Args:
+        sets: the views of each set.
+        seeds: number of seeds, counted from 1.
+        folder: parent of the runs' folders, which are named after views and seed.
+        settings: common to all runs.
+        base: where the other settings come from; by default their defaults.
 
     Raises:
-        DivergedError: if a loss or a weight is NaN or infinite.
+        InputError: for an invalid setting, or a set given twice.
     """
-    training.check_finite()
-    if not all(bool(p.isfinite().all()) for p in training.model.parameters()):
-        raise DivergedError(
-            f"{training.run}: a weight is NaN or infinite after step {place.step}: "
-            "give a lower --lr; the last checkpoint is kept"
-        )
-    random = training.ranks.exchange(random_state())
-    if training.ranks.leads:
-        save_state(training.run, training.model, training.optimiser, place, random)
-        save_weights(training.run, training.model)
-    training.ranks.wait()
-    training.last_saved = time.monotonic()
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(f"seeds = {seeds}: give at least 1 and at most {MOST_SEEDS}")
+    for number, names in enumerate(sets):
+        if names in sets[:number]:
+            raise InputError(f"--views {','.join(names)}: given twice: remove one")
+    jobs = []
+    for seed in range(1, seeds + 1):
+        for names in sets:
+            out = folder / f"{'-'.join(names)}-seed{seed}"
+            own = dict(settings) | {"views": names, "seed": seed, "out": str(out)}
+            jobs.append(base.replaced(**own) if base else TrainConfig.from_flat(own, "command line"))
+    return jobs
 
 
-def store_components(training: Training) -> None:
-    """Fit the components that a representation may remove on a sample of training sentences, and save them."""
-    sample = reference_sentences(training.corpus, training.train_rows)
-    save_components(training.run, TrainedEmbedder.open(training.run).fit_components(sample))
+def train_jobs(jobs: Sequence[TrainConfig], console: Console, ranks: Ranks | None = None) -> list[Path]:
+    """Train all unfinished runs in turn; return the folders of all runs.
+
+    Raises:
+        InputError: as ``train`` does; finished runs are kept.
+        Interrupted: once the state of the current run is saved.
+    """
+    ranks = ranks or Ranks()
+    runs = []
+    for number, config in enumerate(jobs, 1):
+        if ranks.leads:
+            say(console, f"run {number} of {len(jobs)}: {config.data.out}")
+        runs.append(train(config, console, ranks))
+    return runs
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a training run needs.
+
+    Attributes:
+        steps: number of steps.
+        parameters: number of trainable parameters.
+        gigabytes: weights, gradients and Adam's two moments, without activations.
+        sentences_per_second: measured on a few batches.
+        seconds: all steps at that rate.
+    """
+
+    steps: int
+    parameters: int
+    gigabytes: float
+    sentences_per_second: float
+    seconds: float
+
+
+def estimate(config: TrainConfig) -> Estimate:
+    """Estimate what a run needs from a few steps on its own batches; writes nothing."""
+    training = Training(config)
+    training.check_learnable()
+    steps = training.steps(Progress())
+    first = next(steps)
+    training.step(*first.batches, words=first.words)  # warm-up: the first step also allocates memory
+    began, sentences = time.monotonic(), []
+    # With their batches, which take longer than the steps where they hold an encoder's states.
+    for step in islice(steps, STEPS):
+        training.step(*step.batches, words=step.words)
+        sentences.append(sum(map(len, step.batches)))
+    if not sentences:  # there is only one
+        training.step(*first.batches, words=first.words)
+        sentences.append(sum(map(len, first.batches)))
+    seconds = (time.monotonic() - began) / len(sentences)
+    parameters = sum(p.numel() for p in training.model.parameters())
+    rate = sum(sentences) / len(sentences) / seconds
+    n_steps, needed = training.data.last_step(), 1e-9 * training_bytes(training.model)
+    return Estimate(n_steps, parameters, needed, rate, n_steps * seconds)

@@ -1,17 +1,16 @@
 """Scores a similarity task during training, for learning curves like the papers'."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from structviews.encoding.further_words import read_further_words
-from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.errors import InputError
-from structviews.evaluation.senteval.suite import TaskVectors
+from structviews.evaluation.senteval.suite import TaskEncoder, task_vectors
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.finding import read_task
-from structviews.evaluation.senteval.tasks.reading import Task, Tokens
+from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runs.which_vectors import GATED
 from structviews.training.trainer import Training
 
@@ -30,45 +29,36 @@ class Monitor:
     """
 
     def __init__(self, training: Training) -> None:
-        config = training.config
-        self.task = read_similarity(config.monitoring.eval_task, config.monitoring.eval_data)
-        self.model = training.model
-        known = training.vocabularies
-        if training.vectors:
-            known = read_further_words(self.model, known, training.vectors)
-        embedder = TrainedEmbedder(config, training.parsed, self.model, known, blueprint=training.blueprint)
-        embedder = embedder.for_similarity()
-        own = embedder.representation
-        join = "average" if own.join == GATED else own.join
-        self.embedder = embedder.with_representation(transductive=own.remove_component, join=join)
-        tokens = self.task.sentences()
-        trees = (
-            TaskTrees(config.monitoring.eval_parsed).find(tokens, config.monitoring.eval_task)
-            if config.monitoring.eval_parsed
-            else tokens
-        )
-        self.parsed = dict(zip(tokens, embedder.preparer.prepare(trees, embedder.needs), strict=True))
-        self.model.train()
+        self.training = training
+        monitoring = training.config.monitoring
+        self.task = read_task(monitoring.eval_task, Path(monitoring.eval_data))
+        if self.task.kind != "similarity":
+            raise InputError(
+                f"eval_task = {monitoring.eval_task}: needs a classifier: give a similarity task, such as STS14"
+            )
+        with training.undisturbed():
+            embedder = training.embedder().for_similarity()
+            own = embedder.representation
+            join = "average" if own.join == GATED else own.join
+            self.embedder = embedder.with_representation(transductive=own.remove_component, join=join)
+            tokens = self.task.sentences()
+            trees = (
+                TaskTrees(monitoring.eval_parsed).find(tokens, monitoring.eval_task)
+                if monitoring.eval_parsed
+                else tokens
+            )
+            self.parsed = dict(zip(tokens, embedder.preparer.prepare(trees, embedder.needs), strict=True))
+            training.model.train()
 
     def score(self) -> dict[str, float]:
         """Correlations of cosines with gold scores, averaged over the task's data sets, as ``TASK.KIND``."""
-        self.model.eval()
-        vectors = TaskVectors(self._encode, whole=self.embedder.representation.transductive).of(self.task)
-        self.model.train()
+        encoder = TaskEncoder(partial(map, self._encode), self.embedder.representation.transductive)
+        with self.training.undisturbed():
+            self.training.model.eval()
+            (vectors,) = task_vectors(encoder, [self.task])
+            self.training.model.train()
         scores = score_task(self.task, vectors)["scores"]
         return {f"{self.task.name}.{kind}": scores[f"{kind} mean"] for kind in ("pearson", "spearman")}
 
     def _encode(self, sentences: list[Tokens]) -> np.ndarray:
         return self.embedder.encode([self.parsed[sentence] for sentence in sentences])
-
-
-def read_similarity(name: str, folder: str) -> Task:
-    """Read a similarity task.
-
-    Raises:
-        InputError: if the task is of another kind, or cannot be read.
-    """
-    task = read_task(name, Path(folder))
-    if task.kind != "similarity":
-        raise InputError(f"eval_task = {name}: needs a classifier: give a similarity task, such as STS14")
-    return task

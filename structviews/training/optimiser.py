@@ -1,31 +1,11 @@
 """Adam that updates only the rows of a word table used in a step, and matching gradient clipping."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
-
-State = tuple[Tensor, Tensor, Tensor]
-
-
-class _Part(NamedTuple):
-    """What a step updates: a parameter and its moments, or a copy of some of their rows.
-
-    Attributes:
-        whole: the parameter and its two moments.
-        rows: ``(U,)`` the rows to update; None for all.
-        moving: ``whole``, or a copy of its rows.
-        gradient: of the same shape as each of ``moving``.
-        step: number of steps the parameter has taken.
-    """
-
-    whole: State
-    rows: Tensor | None
-    moving: State
-    gradient: Tensor
-    step: Tensor
 
 
 class LazyAdam(torch.optim.Optimizer):
@@ -60,15 +40,35 @@ class LazyAdam(torch.optim.Optimizer):
     def step(self) -> None:  # type: ignore[override]  # takes no closure
         """Update the parameters that have a gradient."""
         for group in self.param_groups:
-            parts = [self._part(p, gradient) for p in group["params"] if (gradient := p.grad) is not None]
-            parameters, averages, squares = ([part.moving[i] for part in parts] for i in range(3))
+            gradients, steps, moving, copies = [], [], [], []
+            for parameter in group["params"]:
+                if (gradient := parameter.grad) is None:
+                    continue
+                state = self.state[parameter]
+                if not state:
+                    state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
+                    state["exp_avg"] = torch.zeros_like(parameter)
+                    state["exp_avg_sq"] = torch.zeros_like(parameter)
+                whole = (parameter, state["exp_avg"], state["exp_avg_sq"])
+                if gradient.is_sparse:  # a copy of its rows is updated
+                    gradient = gradient.coalesce()
+                    rows = gradient.indices()[0]
+                    copied = tuple(tensor.index_select(0, rows) for tensor in whole)
+                    copies.append((whole, rows, copied))
+                    moving.append(copied)
+                    gradients.append(gradient.values())
+                else:
+                    moving.append(whole)
+                    gradients.append(gradient)
+                steps.append(state["step"])
+            parameters, averages, squares = ([tensors[i] for tensors in moving] for i in range(3))
             adam(
                 parameters,
-                [part.gradient for part in parts],
+                gradients,
                 averages,
                 squares,
                 [],
-                [part.step for part in parts],
+                steps,
                 fused=True,
                 amsgrad=False,
                 beta1=group["betas"][0],
@@ -78,24 +78,9 @@ class LazyAdam(torch.optim.Optimizer):
                 eps=group["eps"],
                 maximize=False,
             )
-            for part in parts:
-                if part.rows is not None:
-                    for tensor, moved in zip(part.whole, part.moving, strict=True):
-                        tensor.index_copy_(0, part.rows, moved)
-
-    def _part(self, parameter: Tensor, gradient: Tensor) -> _Part:
-        state = self.state[parameter]
-        if not state:
-            state["step"] = torch.zeros((), dtype=torch.float32, device=parameter.device)
-            state["exp_avg"] = torch.zeros_like(parameter)
-            state["exp_avg_sq"] = torch.zeros_like(parameter)
-        whole = (parameter, state["exp_avg"], state["exp_avg_sq"])
-        if not gradient.is_sparse:
-            return _Part(whole, None, whole, gradient, state["step"])
-        gradient = gradient.coalesce()
-        rows = gradient.indices()[0]
-        moving = (parameter.index_select(0, rows), whole[1].index_select(0, rows), whole[2].index_select(0, rows))
-        return _Part(whole, rows, moving, gradient.values(), state["step"])
+            for whole, rows, copied in copies:
+                for tensor, moved in zip(whole, copied, strict=True):
+                    tensor.index_copy_(0, rows, moved)
 
 
 def merge_rows(gradient: Tensor, rows: Tensor) -> Tensor:
@@ -108,8 +93,8 @@ def merge_rows(gradient: Tensor, rows: Tensor) -> Tensor:
         rows: ``(U,)`` ascending; contain all rows of the gradient.
     """
     values = gradient._values()
-    places = torch.searchsorted(rows, gradient._indices()[0])
-    merged = values.new_zeros(len(rows), values.shape[1]).index_add_(0, places, values)
+    positions = torch.searchsorted(rows, gradient._indices()[0])
+    merged = values.new_zeros(len(rows), values.shape[1]).index_add_(0, positions, values)
     return torch.sparse_coo_tensor(rows[None], merged, gradient.shape, check_invariants=False, is_coalesced=True)
 
 

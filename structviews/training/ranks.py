@@ -103,8 +103,8 @@ class Ranks:
         """Concatenate the vectors and contexts of all ranks' batches, in rank order."""
         if self.count == 1:
             return list(views), context
-        names, told = _tensors(context)
-        gathered = self.gather([*views, *told])
+        names, tensors = _tensors(context)
+        gathered = self.gather([*views, *tensors])
         contexts = [
             _rebuilt(context, names, [parts[rank] for parts in gathered[len(views) :]]) for rank in range(self.count)
         ]
@@ -121,10 +121,10 @@ class _Group(Ranks):
 
     def exchange(self, message: Array) -> Array:
         own = torch.from_numpy(np.ascontiguousarray(message))
-        told = torch.empty(self.count, len(own), dtype=torch.uint8)
+        gathered = torch.empty(self.count, len(own), dtype=torch.uint8)
         with _watched():
-            dist.all_gather(list(told), own)
-        return told.numpy()
+            dist.all_gather(list(gathered), own)
+        return gathered.numpy()
 
     def average(self, tensors: Sequence[Tensor]) -> None:
         for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
@@ -156,10 +156,10 @@ class _Group(Ranks):
         """Each rank's tensors, flattened into one and zero-padded to ``length``."""
         flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
         flat = torch.nn.functional.pad(flat, (0, length - len(flat)))
-        told = [torch.empty_like(flat) for _ in range(self.count)]
+        gathered = [torch.empty_like(flat) for _ in range(self.count)]
         with _watched():
-            dist.all_gather(told, flat)
-        return told
+            dist.all_gather(gathered, flat)
+        return gathered
 
     def agree(
         self, signal: int, due: bool, sentences: int, words: dict[str, Array], sizes: dict[str, int]
@@ -170,9 +170,9 @@ class _Group(Ranks):
             mask = np.zeros(sizes[name], dtype=bool)
             mask[ids] = True
             masks.append(np.packbits(mask))
-        told = self.exchange(np.concatenate([head, *masks]))
-        heads = np.ascontiguousarray(told[:, : len(head)]).view(np.int64)
-        joined = np.bitwise_or.reduce(told[:, len(head) :])
+        gathered = self.exchange(np.concatenate([head, *masks]))
+        heads = np.ascontiguousarray(gathered[:, : len(head)]).view(np.int64)
+        joined = np.bitwise_or.reduce(gathered[:, len(head) :])
         parts = np.split(joined, np.cumsum([len(mask) for mask in masks])[:-1]) if masks else []
         return Agreement(
             int(heads[:, 0].max()),
@@ -182,16 +182,16 @@ class _Group(Ranks):
         )
 
     def mean(self, values: dict[str, float]) -> dict[str, float]:
-        told = self.exchange(np.array(list(values.values()), dtype=np.float64).view(np.uint8)).view(np.float64)
-        return dict(zip(values, told.mean(axis=0).tolist(), strict=True))
+        gathered = self.exchange(np.array(list(values.values()), dtype=np.float64).view(np.uint8)).view(np.float64)
+        return dict(zip(values, gathered.mean(axis=0).tolist(), strict=True))
 
     def wait(self) -> None:
         self.exchange(np.zeros(1, dtype=np.uint8))
 
-    def speaks(self) -> bool:
+    def reports(self) -> bool:
         """Whether this rank is the first to ask. Only that one reports an error."""
         try:
-            first: bool = self._store.add("structviews.spoken", 1) == 1
+            first: bool = self._store.add("structviews.reported", 1) == 1
             return first
         except RuntimeError:  # the rank that hosts the store has gone
             return self.leads
@@ -264,14 +264,14 @@ def joined_ranks() -> Iterator[Ranks]:
             raise
         _end(128 + stop.signal)
     except RankLost as lost:
-        if ranks.speaks():
+        if ranks.reports():
             raise InputError(
                 "another rank was killed (see torchrun's output): the last checkpoint is kept, "
                 "run the same command again to resume"
             ) from lost
         _end(2)
     except Exception:
-        if ranks.speaks():
+        if ranks.reports():
             raise
         _end(2)
     dist.destroy_process_group()

@@ -8,22 +8,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.errors import InputError
-from structviews.runtime.files import digest, write_bytes
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Numbers = TypeVar("Numbers", np.ndarray, "Tensor")
 UNKNOWN = "<unk>"
-REMEDY = "copy the run again, or train it again with another --out"
 SIF_A = 1e-3
 """The ``a`` of a / (a + p(w)), as in the code of Arora et al. 2017."""
 
@@ -106,30 +102,6 @@ class Vocabulary:
         counts = dict(zip(other.words, other.counts.tolist(), strict=True))
         return Vocabulary(words, np.array([counts.get(word, 0) for word in words], dtype=np.int64), self.uncased)
 
-    def save(self, path: Path) -> None:
-        """Write one word per line, and a last line with the digest of all others."""
-        text = "".join(f"{word}\n" for word in self.words).encode("utf-8")
-        write_bytes(path, text + _seal(text))
-
-    @classmethod
-    def load(cls, path: Path, uncased: bool = False) -> Self:
-        """Read a file written by ``save``.
-
-        Raises:
-            InputError: if the file does not exist or is damaged.
-        """
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"{path}: {error.strerror}: a run's folder must contain its vocabulary") from None
-        end = content.removesuffix(b"\n").rfind(b"\n") + 1
-        if content[end:] != _seal(content[:end]):
-            raise InputError(f"{path}: damaged: its last line is not the digest of the others: {REMEDY}")
-        try:
-            return cls(content[:end].decode("utf-8").removesuffix("\n").split("\n"), uncased=uncased)
-        except ValueError as error:
-            raise InputError(f"{path}: damaged: {error}: {REMEDY}") from None
-
 
 class SentenceWords(Vocabulary, ABC):
     """Words whose vectors depend on their sentence, so that each word of a batch is one beyond the vocabulary.
@@ -159,11 +131,6 @@ class SentenceWords(Vocabulary, ABC):
 def each_its_own(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What ``SentenceWords.look_up`` returns for words with these vectors ``(n, d)``."""
     return np.arange(1, len(vectors) + 1), vectors
-
-
-def _seal(text: bytes) -> bytes:
-    """The last line of a file whose other lines are ``text``; no word contains a space."""
-    return f"digest {digest(text)}\n".encode()
 
 
 @dataclass(frozen=True)

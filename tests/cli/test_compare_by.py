@@ -4,7 +4,7 @@ import pytest
 from corpora import topic_corpus
 from shell import fails, shell_command
 
-from structviews.evaluation.perturbing import altered
+from structviews.evaluation.perturbing import noticing
 
 TEXT = "".join(
     f"The {one} {verb} the {other} .\n"
@@ -49,7 +49,7 @@ def test_what_each_view_notices(command, corpus):
 
 
 def test_a_contrast_without_sentences_is_named(command, corpus, monkeypatch):
-    monkeypatch.setattr(altered, "CONTRASTS", (("passive", "numbers"),))
+    monkeypatch.setattr(noticing, "CONTRASTS", (("passive", "numbers"),))
     ended = command("compare", "default-small", "--by", "passive,numbers")
     assert "fewer than two sentences: numbers, passive nearer than numbers" in ended.output.decode()
 

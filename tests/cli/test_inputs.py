@@ -161,15 +161,6 @@ def test_training_on_a_device(command, tmp_path):
     assert "no such device" in fails(command, tmp_path, "runs", "sweep", "--views", "bow,avg", "--device", "gpu")
 
 
-def test_word_analogies_are_here_or_the_error_says_where_they_come_from(command, tmp_path):
-    tiny_corpus(tmp_path / "x.parsed")
-    said = fails(command, tmp_path, "tasks", "make-analogies", "-o", "x.tsv")
-    assert said.startswith("error: questions-words.txt: not here: copy it from the source code of word2vec, ")
-    (tmp_path / "questions-words.txt").write_text("he she\n")
-    said = fails(command, tmp_path, "tasks", "make-analogies", "-o", "x.tsv")
-    assert said == "error: questions-words.txt:1: 2 words, not 4: fix the line"
-
-
 @pytest.fixture
 def tasks(tmp_path):
     shutil.copytree(ROOT / "data/senteval", tmp_path / "x/data/downstream")

@@ -53,7 +53,7 @@ def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     assert learnt.endswith(f" s; held-out {held_out}")
     run = tmp_path / "runs" / "dep-const"
     assert sorted(path.name for path in run.iterdir()) == [
-        "components.safetensors", "config.toml", "log.jsonl", "model.safetensors", "state", "vocabulary.trained.txt",
+        "components.safetensors", "config.toml", "log.jsonl", "model.safetensors", "state", "words.safetensors",
     ]  # fmt: skip
     assert Embedder.load(run).config == small_config(
         "x.parsed", run, batch_size=8, epochs=1, held_out=0.3, precision="fp32", seed=3, log_every=10, lr=5e-4

@@ -79,12 +79,11 @@ def given(tmp_path_factory):
     with contextlib.chdir(folder):
         Path("corpus.txt").write_text(text)
         Path("sentences.txt").write_text("A dog barks .\nThe whale swam .\n")
-        Path("questions-words.txt").write_text(": family\nhe she dad mom\n")
+        Path("analogies.tsv").write_text("He had won .\tShe had won .\tHis dad dies .\tHis mom dies .\n")
         for name in ("sample.conllu", "sample.ptb"):
             Path(name).write_bytes((ROOT / "data/treebank" / name).read_bytes())
         write_vectors(sorted(set(text.replace(".", " .").split())))
         structviews("parse", "corpus.txt")
-        structviews("corpus", "split", "corpus.parsed", "--shares", "novels=0.4,reviews=0.3,news=0.3", "-o", "parts")
         Path("trained").mkdir()
     return folder
 
@@ -119,8 +118,8 @@ def folder(request, given, tmp_path, monkeypatch):
         if path.is_file() or path.name == "corpus.parsed":
             (tmp_path / path.name).symlink_to(path)
     if page == "docs/cache.md":
-        for path in (given / "parts").iterdir():
-            (tmp_path / path.name).symlink_to(path)
+        for name in ("novels", "reviews", "news"):
+            (tmp_path / f"{name}.parsed").symlink_to(given / "corpus.parsed")
     for name in GIVEN.get(page, []):
         target = tmp_path / "runs" / name
         target.parent.mkdir(exist_ok=True)

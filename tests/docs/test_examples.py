@@ -120,6 +120,7 @@ def test_own_view(tmp_path):
     assert cosine["bow"] == 1
 
 
+@pytest.mark.slow
 def test_own_objective(tmp_path):
     found = re.findall(
         r"^spread (\d\.\d): mean cosine of 1,000 sentences (-?\d\.\d{3})$", run("own_objective", tmp_path), re.M
@@ -167,6 +168,7 @@ def test_gold_trees(tmp_path):
     assert printed.endswith("sample.conllu: the same, byte for byte\nsample.ptb: the same, byte for byte\n")
 
 
+@pytest.mark.slow
 def test_search(tmp_path):
     pytest.importorskip("faiss")
     printed = run("search", tmp_path)
@@ -185,6 +187,7 @@ def test_search(tmp_path):
     assert [sentence for _, sentence in hits_of(again, queries=3)] == [sentence for _, sentence in hits]
 
 
+@pytest.mark.slow
 def test_grid_search(tmp_path):
     pytest.importorskip("sklearn")
     printed = run("grid_search", tmp_path)
@@ -203,6 +206,7 @@ def test_grid_search(tmp_path):
     assert any((tmp_path / "out/memory").rglob("output.pkl"))
 
 
+@pytest.mark.slow
 def test_open_the_page(tmp_path):
     pytest.importorskip("fastapi")
     printed = run("open_the_page", tmp_path)

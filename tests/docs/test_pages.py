@@ -1,6 +1,7 @@
 """Every page says at its top what it is for, the front page begins with code that is true, and pictures are small."""
 
 import re
+import runpy
 
 import pytest
 from code_blocks import ROOT, blocks_of, pages
@@ -10,12 +11,12 @@ PAGES = [*pages(), "CONTRIBUTING.md", "CHANGELOG.md", "data/README.md"]
 PURPOSE = re.compile(r"This (?:page|folder) |The `[a-z-]+` (?:view|objective)\b|Sentence embeddings")
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_begins_with_a_heading_and_what_it_is_for(page):
-    heading, first, *_ = (ROOT / page).read_text("utf-8").split("\n\n")
-    assert re.fullmatch(r"# \S.*", heading)
-    assert PURPOSE.match(first), first
-    assert first.rstrip().endswith((".", ":")), first
+def test_a_page_begins_with_a_heading_and_what_it_is_for():
+    for page in PAGES:
+        heading, first, *_ = (ROOT / page).read_text("utf-8").split("\n\n")
+        assert re.fullmatch(r"# \S.*", heading), page
+        assert PURPOSE.match(first), f"{page}: {first}"
+        assert first.rstrip().endswith((".", ":")), f"{page}: {first}"
 
 
 def test_the_front_page_begins_with_four_lines_and_what_they_print(capsys):
@@ -41,3 +42,8 @@ def test_pictures_are_small_ask_for_nothing_and_are_shown():
         assert any(f"images/{picture.name})" in text for text in texts), picture
         if picture.suffix == ".svg":
             assert not re.search(r"@import|(?:url\(|href=)[\"']?(?![\"'#])", picture.read_text("utf-8")), picture
+
+
+def test_settings_are_described_as_they_are_declared():
+    made = runpy.run_path(str(ROOT / "scripts/settings_page.py"))["page"]()
+    assert (ROOT / "docs/settings.md").read_text("utf-8") == made, "run python scripts/settings_page.py"

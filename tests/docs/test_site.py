@@ -53,11 +53,6 @@ def test_every_view_and_objective_has_a_page_with_formula_and_drawing(site, name
         assert "prefers-color-scheme: dark" in (site / name / drawing).resolve().read_text(encoding="utf-8")
 
 
-def test_no_formula_is_left_as_it_was_typed(site):
-    for page in site.rglob("*.html"):
-        assert "arithmatex" not in page.read_text(encoding="utf-8"), page
-
-
 def test_a_formula_that_is_not_understood_ends_the_build():
     spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "scripts/site_hooks.py")
     hooks = importlib.util.module_from_spec(spec)
@@ -74,8 +69,4 @@ def test_a_screen_reader_finds_names_where_the_theme_has_none(site):
         text = page.read_text(encoding="utf-8")
         assert not re.search(r"<th[^>]*></th>", text), page
         assert re.search(r'<div[^>]*\baria-label="Search"[^>]*\brole="dialog"', text), page
-
-
-def test_each_section_is_a_tab(site):
-    tabs = re.findall(r'class="md-tabs__link">\s*(\w+)', (site / "index.html").read_text(encoding="utf-8"))
-    assert tabs == ["Start", "Use", "Parse", "Train", "Evaluate", "Extend", "Results"]
+        assert "arithmatex" not in text, f"{page}: a formula is left as it was typed"

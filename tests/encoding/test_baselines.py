@@ -263,7 +263,7 @@ def test_walks_that_meet_a_word_by_chance_weigh_it_less(files):
 def test_random_encoders_are_those_that_training_starts_with(files, tmp_path):
     run = make_baseline("random", files[0], tmp_path / "random", encoders=RANDOM)
     assert sorted(path.name for path in run.iterdir()) == [
-        "components.safetensors", "config.toml", "model.safetensors", "vocabulary.trained.txt",
+        "components.safetensors", "config.toml", "model.safetensors", "words.safetensors",
     ]  # fmt: skip
     before = Embedder.load(run).encode(SENTENCES)
     other = make_baseline("random", files[0], tmp_path / "other", encoders=RANDOM | {"seed": 2})

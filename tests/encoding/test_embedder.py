@@ -21,6 +21,7 @@ from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.errors import InputError
 from structviews.model import build_model
 from structviews.runs.settings_file import Parsed, read_settings, write_settings
+from structviews.runs.weights import load_words, save_vocabularies
 from structviews.training.loop import train
 from structviews.views import VIEWS
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
@@ -189,19 +190,19 @@ def test_a_vector_is_that_of_the_training_batch(run):
 def test_folders_that_are_no_run(tmp_path, run):
     with pytest.raises(InputError, match="not a run"):
         Embedder.load(tmp_path)
-    for name in ("config.toml", "vocabulary.trained.txt"):
+    for name in ("config.toml", "words.safetensors"):
         (tmp_path / name).write_bytes((run / name).read_bytes())
     with pytest.raises(InputError, match=r"model\.safetensors: no such file"):
         Embedder.load(tmp_path)
     (tmp_path / "model.safetensors").write_bytes((run / "model.safetensors").read_bytes())
     Embedder.load(tmp_path)
-    words = Vocabulary.load(tmp_path / "vocabulary.trained.txt").words
-    Vocabulary([*words, "more"]).save(tmp_path / "vocabulary.trained.txt")
+    words = load_words(tmp_path, "trained").words
+    save_vocabularies(tmp_path, {"trained": Vocabulary([*words, "more"])})
     with pytest.raises(InputError, match=r"model\.safetensors: not the weights of this run's model") as error:
         Embedder.load(tmp_path)
     assert "\n" not in str(error.value)
-    (tmp_path / "vocabulary.trained.txt").unlink()
-    with pytest.raises(InputError, match=r"vocabulary\.trained\.txt: No such file"):
+    (tmp_path / "words.safetensors").unlink()
+    with pytest.raises(InputError, match=r"words\.safetensors: no such file"):
         Embedder.load(tmp_path)
 
 

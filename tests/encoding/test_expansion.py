@@ -14,11 +14,11 @@ from structviews.encoding.expansion import Expansion, expand, fit_map, r_squared
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run
-from structviews.runs.vocabularies import load_vocabularies
+from structviews.runs.weights import load_vocabularies, load_words
+from structviews.training.checkpoint import extend, extended
 from structviews.training.loop import train
-from structviews.training.resuming import extend, extended
 from structviews.words.vector_files import WordVectors
-from structviews.words.vocabulary import Vocabulary, count_words
+from structviews.words.vocabulary import count_words
 
 DIM = 5
 CHANNELS = [("trained",), ("fixed",), ("fixed", "trained")]
@@ -155,7 +155,7 @@ class _Parser:
 def test_the_report_is_of_the_fit(trained_runs, vectors, tmp_path):
     run = shutil.copytree(trained_runs["trained",], tmp_path / "run")
     report = expand(run, vectors)
-    known = Vocabulary.load(run / "vocabulary.trained.txt").words[1:]
+    known = load_words(run, "trained").words[1:]
     file = WordVectors.open(vectors)
     shared = [word for word in known if file.find([word])[0] >= 0]
     assert report.n_shared == len(shared)

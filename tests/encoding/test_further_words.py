@@ -20,8 +20,7 @@ from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.expansion import Expansion, expand
 from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.runs.settings_file import load_run, read_settings, write_settings
-from structviews.runs.vocabularies import load_vocabularies, save_vocabularies
-from structviews.runs.weights import read_weights, write_weights
+from structviews.runs.weights import load_vocabularies, load_words, read_weights, save_vocabularies, write_weights
 from structviews.training.loop import train
 from structviews.words import vector_files
 from structviews.words.vector_files import WordVectors
@@ -79,8 +78,8 @@ def sentences(corpus):
 def full(run, vectors, tmp_path_factory):
     """The run as if its corpus had had all words of the file; it looks for no file."""
     folder = shutil.copytree(run, tmp_path_factory.mktemp("full") / "run")
-    file, vocabulary = WordVectors.open(vectors), load_vocabularies(run, *load_run(run))["fixed"]
-    save_vocabularies(folder, {"fixed": Vocabulary([*vocabulary.words, *NEW])})
+    file, vocabularies = WordVectors.open(vectors), load_vocabularies(run, *load_run(run))
+    save_vocabularies(folder, vocabularies | {"fixed": Vocabulary([*vocabularies["fixed"].words, *NEW])})
     weights = read_weights(run)
     table = weights["channels.fixed.words.0.weight"]
     weights["channels.fixed.words.0.weight"] = table.new_tensor(np.concatenate([table, file.rows(file.find(NEW))]))
@@ -159,7 +158,7 @@ def test_a_run_that_knows_all_words_opens_no_file(run, corpus, monkeypatch):
 
 def test_a_batch_has_the_vectors_of_its_words_of_the_file(run, vectors):
     vocabulary = Embedder.load(run).vocabularies["fixed"]
-    own, file = Vocabulary.load(run / "vocabulary.fixed.txt"), WordVectors.open(vectors)
+    own, file = load_words(run, "fixed"), WordVectors.open(vectors)
     np.testing.assert_array_equal(vocabulary.ids(own.words), np.arange(len(own)))
     for words in (own.words, [], ["<unk>", "unheard"]):
         ids, further = vocabulary.look_up([words])

@@ -56,7 +56,7 @@ def test_a_module_is_the_same_after_use(embedder):
 
 
 @pytest.mark.filterwarnings("ignore:these sentences were parsed with")
-@pytest.mark.parametrize("make", [BuiltinParser, lambda: specification.load("builtin"), RandomParser])
+@pytest.mark.parametrize("make", [BuiltinParser.read, lambda: specification.load("builtin"), RandomParser])
 def test_a_parser_that_was_given_goes_along(runs, make):
     embedder = Embedder.load(runs["trees"], make())
     pickled = [pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder)]

@@ -22,8 +22,8 @@ from structviews.encoding.representation import (
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import POOLINGS, Representation
+from structviews.training.checkpoint import extend, extended
 from structviews.training.loop import train
-from structviews.training.resuming import extend, extended
 from structviews.views.view import Encoded
 
 SENTENCES = [row.sentence for row in topic_rows(3, 5, seed=3)]
@@ -188,8 +188,8 @@ def test_a_run_stores_components_of_its_training_sentences(run, embedder):
     from structviews.training.trainer import Training
 
     training = Training(embedder.config)
-    sentences = [training.corpus.sentence(row) for row in training.train_rows]
-    assert len(sentences) < len(training.corpus)  # what is held out has no part in it
+    sentences = [training.inputs.corpus.sentence(row) for row in training.data.train_rows]
+    assert len(sentences) < len(training.inputs.corpus)  # what is held out has no part in it
     for i, view in enumerate(embedder.with_representation(pooling="pooled").encode_views(sentences)):
         direction = np.linalg.svd(view.astype(np.float64), full_matrices=False)[2][0]
         assert abs(stored[f"trained.{i}.pooled"].directions[0] @ direction) == pytest.approx(1, abs=1e-4)
@@ -204,7 +204,7 @@ def test_a_run_that_goes_on_has_no_components_until_it_has_finished(tmp_path, mo
     def stop(training):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("structviews.training.loop.store_components", stop)
+    monkeypatch.setattr("structviews.training.trainer.Training.save_components", stop)
     with pytest.raises(KeyboardInterrupt):
         train(extended(run, None, None))
     assert not (run / COMPONENTS).exists()

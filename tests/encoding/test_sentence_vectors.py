@@ -110,9 +110,12 @@ def test_a_name_without_npy(tmp_path):
 def test_what_an_encoder_gives_is_kept(tmp_path):
     table = dict(zip(SENTENCES, VECTORS, strict=True))
     path = tmp_path / "kept.npy"
-    with saved(lambda given: np.array([table[tokens] for tokens in given], dtype=np.float64), path) as encode:
-        np.testing.assert_array_equal(encode(SENTENCES[:2]), VECTORS[:2])
-        encode(SENTENCES[2:])
+
+    def encode_blocks(blocks):
+        return (np.array([table[tokens] for tokens in block], dtype=np.float64) for block in blocks)
+
+    with saved(encode_blocks, path) as encode:
+        np.testing.assert_array_equal(np.concatenate(list(encode(iter([SENTENCES[:2], SENTENCES[2:]])))), VECTORS)
         assert not path.exists()
     assert np.load(path).dtype == np.float32
     np.testing.assert_array_equal(np.load(path), VECTORS)
@@ -121,15 +124,13 @@ def test_what_an_encoder_gives_is_kept(tmp_path):
 
 
 def test_nothing_is_kept_after_an_error(tmp_path):
-    def fail(given):
-        if len(given) < 3:
-            raise RuntimeError
-        return VECTORS
+    def fail(blocks):
+        yield VECTORS
+        raise RuntimeError
 
     def use():
         with saved(fail, tmp_path / "kept.npy") as encode:
-            encode(SENTENCES)
-            encode(SENTENCES[:1])
+            list(encode(iter([SENTENCES, SENTENCES[:1]])))
 
     with pytest.raises(RuntimeError):
         use()

@@ -23,8 +23,8 @@ from structviews.runs.folder import GATE
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.seals import write_arrays
 from structviews.training.baselines import make_baseline
+from structviews.training.checkpoint import extend, extended
 from structviews.training.loop import train
-from structviews.training.resuming import extend, extended
 
 VIEWS = ("dep", "const", "seq")
 K, D = 3, 8

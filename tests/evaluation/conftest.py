@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structviews.evaluation.senteval.tasks.sts import STS_SETS
+from structviews.evaluation.senteval.tasks.pairs import STS_SETS
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "senteval"
 

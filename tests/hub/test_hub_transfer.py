@@ -21,6 +21,7 @@ from structviews.evaluation.scores.results import save_results
 from structviews.hub import pull, push
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import read_settings, write_settings
+from structviews.runs.weights import save_vocabularies
 from structviews.runtime.documents import read_sealed
 from structviews.runtime.seals import write_arrays
 from structviews.training.baselines import make_baseline
@@ -121,7 +122,7 @@ def names(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-TRAINED_FILES = ["components.safetensors", "config.toml", "model.safetensors", "vocabulary.trained.txt"]
+TRAINED_FILES = ["components.safetensors", "config.toml", "model.safetensors", "words.safetensors"]
 
 
 def test_a_run_comes_back(remote, trained, tmp_path):
@@ -314,8 +315,8 @@ def damaged(change):
         (lambda repo: (repo / "config.toml").unlink(), "not a run"),
         (lambda repo: (repo / "model.safetensors").unlink(), "model.safetensors: no such file"),
         (lambda repo: (repo / "model.safetensors").write_bytes(b"\x80\x04pickled"), "model.safetensors: damaged"),
-        (lambda repo: Vocabulary(["<unk>"]).save(repo / "vocabulary.trained.txt"), "not the weights of this run"),
-        (lambda repo: (repo / "vocabulary.trained.txt").write_text("<unk>\n"), "vocabulary.trained.txt: damaged"),
+        (lambda repo: save_vocabularies(repo, {"trained": Vocabulary(["<unk>"])}), "not the weights of this run"),
+        (lambda repo: (repo / "words.safetensors").write_text("<unk>\n"), "words.safetensors: damaged"),
         (damaged(lambda text: text.replace('"const"]', '"deep"]')), "unknown view 'deep'"),
         (damaged(lambda text: 'kind = "baseline"\n' + text), "a run of kind 'baseline' reads a file"),
         (damaged(lambda text: 'kind = "vectors"\n' + text), "a run of kind 'vectors' reads a file"),
@@ -333,8 +334,8 @@ def damaged(change):
         ),
         (damaged(lambda text: 'kind = "joined"\nmembers = ["../../.."]\n' + text), "not folder names"),
         (
-            lambda repo: (repo / "vocabulary.x.txt").symlink_to("/etc/passwd"),
-            "vocabulary.x.txt: does not belong to a run",
+            lambda repo: (repo / "sources.tsv").symlink_to("/etc/passwd"),
+            "sources.tsv: does not belong to a run",
         ),
     ],
 )

@@ -18,7 +18,7 @@ from structviews.hub.portable import check_arrived, stage
 from structviews.runs.file_checks import verify
 from structviews.runs.folder import SUB_WORDS, model_checksum
 from structviews.runs.settings_file import read_settings, write_settings
-from structviews.runs.vocabularies import load_sub_words
+from structviews.runs.weights import load_sub_words
 from structviews.runtime.seals import read_arrays, write_arrays
 from structviews.training.loop import train
 from structviews.words.vector_files import WordVectors

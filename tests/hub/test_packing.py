@@ -31,15 +31,16 @@ from structviews.hub.portable import HEADER, check_arrived, read_sources, stage,
 from structviews.runs import bundled
 from structviews.runs.folder import SOURCES
 from structviews.runs.settings_file import read_settings
+from structviews.runs.weights import load_words
 from structviews.runtime.seals import write_arrays
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.sub_words import quantise
-from structviews.words.vocabulary import Vocabulary, count_words
+from structviews.words.vocabulary import count_words
 
 WORDS = 12
 TASK = {"partial": {}, "dim": 16}
-FILES = ["components.safetensors", "config.toml", "model.safetensors", "vocabulary.fixed.txt", "vocabulary.trained.txt"]
+FILES = ["components.safetensors", "config.toml", "model.safetensors", "words.safetensors"]
 
 
 def scored(run, unavailable=(), representation="vector", **tasks):
@@ -117,8 +118,8 @@ def test_what_a_packed_run_holds(run, packed, corpus):
         assert torch.equal(weights[name], expected.half()), name
 
     for channel in ("fixed", "trained"):
-        words = Vocabulary.load(run / f"vocabulary.{channel}.txt").words
-        assert Vocabulary.load(packed / f"vocabulary.{channel}.txt").words == words[: WORDS + 1]
+        words = load_words(run, channel).words
+        assert load_words(packed, channel).words == words[: WORDS + 1]
         assert len(words) > WORDS + 1
     settings = read_settings(packed)
     assert [settings["data"]["corpus"], settings["words"]["vectors"], settings["data"]["out"]] == [
@@ -147,7 +148,7 @@ def test_a_packed_run_is_not_expanded(packed, corpus):
 def test_a_packed_run_looks_for_no_file(packed, vectors):
     """Its words are those that it has, wherever it is and whatever lies beside it."""
     assert read_settings(packed)["parsed"]["vectors"]["packed"] is True
-    write_vectors(packed.parent / vectors.name, sorted(Vocabulary.load(packed / "vocabulary.fixed.txt").words))
+    write_vectors(packed.parent / vectors.name, sorted(load_words(packed, "fixed").words))
     sentences = [random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -190,14 +191,11 @@ def test_numbers_that_half_precision_has_not(run, tmp_path):
 def test_words_that_are_not_ranked_are_not_cut(run, corpus, vectors, tmp_path):
     settings = {"channels": ("fixed", "trained"), "vectors": str(vectors), "epochs": 1}
     second = train(small_config(corpus, tmp_path / "second", init_from=str(run), **settings))
-    n_words = len(Vocabulary.load(second / "vocabulary.trained.txt")) - 1
+    n_words = len(load_words(second, "trained")) - 1
     refused(f"keep all with --words {n_words}", second, tmp_path / "out", n_words - 1)
     assert not (tmp_path / "out").exists()
     pack(second, tmp_path / "out", n_words)
-    assert (
-        Vocabulary.load(tmp_path / "out" / "vocabulary.trained.txt").words
-        == Vocabulary.load(second / "vocabulary.trained.txt").words
-    )
+    assert load_words(tmp_path / "out", "trained").words == load_words(second, "trained").words
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from trees_for_tests import (
 
 from structviews.batches.batch import collate
 from structviews.kernels import steps
-from structviews.training.checkpoint import Place
+from structviews.training.checkpoint import Progress
 from structviews.training.trainer import Training
 
 pytest.importorskip("triton", reason="needs triton")
@@ -255,7 +255,7 @@ def test_results_are_the_same_every_time_on_a_gpu(name):
 @pytest.mark.parametrize("views", [("dep", "const"), ("seq", "avg")], ids=",".join)
 def test_no_step_of_training_waits_for_the_gpu(views, tmp_path):
     training = Training(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", views=views))
-    steps = training.steps(Place())
+    steps = training.steps(Progress())
     training.step(*next(steps).batches)  # compiles, and makes what the optimiser remembers
     batches = next(steps).batches
     try:

@@ -102,17 +102,3 @@ def test_duplicates_are_no_candidates(monkeypatch, batch, rows, self_score):
     )
     share = [len(some) / (len(batch) - 1) for some, of_anchor in zip(masked, contexts, strict=True) if of_anchor]
     assert metrics["masked"].item() == pytest.approx(sum(share) / len(share))
-
-
-def test_different_sentences_are_no_duplicates():
-    batch, views = BATCHES["gaps"], draw(2, 7)
-    context = replace(contexts_of(batch), same=torch.arange(7))
-    loss, metrics = objective(mask_duplicates=True)(views, context)
-    assert metrics["masked"] == 0
-    assert loss == objective()(views, context)[0]
-    assert "masked" not in objective()(views, context)[1]
-
-
-def test_only_masking_needs_to_know_what_is_the_same():
-    assert objective().needs == set()
-    assert objective(mask_duplicates=True).needs == {"same"}

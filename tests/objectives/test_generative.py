@@ -1,7 +1,6 @@
 """The generative objective against its formula in plain loops."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -152,14 +151,6 @@ def assert_mean_of_parts(run, z, parts):
     assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
 
 
-def test_several_batches_joined_are_their_mean_weighted_by_words():
-    run = objective().eval()
-    z = [vectors(), vectors(3)]
-    parts = [context(), context(SENTENCES[:3], NEXT[:3])]
-    parts[1] = replace(parts[1], words=replace(parts[1].words, table=parts[0].words.table))
-    assert_mean_of_parts(run, z, parts)
-
-
 @pytest.mark.parametrize("dim", [2, 3, 8])
 def test_the_decoder_starts_orthonormal(dim):
     assert orthonormality_error(objective(dim).decoder.detach()).item() == pytest.approx(0, abs=1e-6)
@@ -195,19 +186,6 @@ def test_the_orthonormality_error_is_of_rows_or_of_columns(dim):
     assert orthonormality_error(u).item() == pytest.approx(expected)
 
 
-def test_without_the_constraint_the_decoder_is_left_alone():
-    run = objective(parseval=0.0)
-    run.decoder.data.mul_(2)
-    before = run.decoder.detach().clone()
-    run.after_step()
-    assert torch.equal(run.decoder, before)
-
-
-def test_the_words_must_be_told():
-    with pytest.raises(ValueError, match="needs the words and the next sentences"):
-        objective()([vectors()], Context(torch.full((6, 3), -1)))
-
-
 VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
 
 
@@ -241,10 +219,3 @@ def test_the_linear_view_is_the_transposed_decoder_of_the_mean_word(model):
         start, end = linear.offsets[row], linear.offsets[row + 1]
         torch.testing.assert_close(linear.states[start:end], words @ decoder)
     assert torch.equal(model.vectors(batch)[1], linear.vector)
-
-
-def test_the_linear_view_adds_no_parameters(model):
-    names = [name for name, _ in model.named_parameters()]
-    assert sum("decoder" in name for name in names) == 1
-    model.extra_views  # noqa: B018 - making them is what is tested
-    assert [name for name, _ in model.named_parameters()] == names

@@ -12,7 +12,6 @@ from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.consensus import AGREEMENTS
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
-from structviews.objectives.objective_by_name import create
 from structviews.objectives.pairwise import Pairwise
 from structviews.runs.config import TrainConfig
 from structviews.settings import settings_of
@@ -83,26 +82,23 @@ def on_meta(part):
 
 
 @every_objective
-def test_a_loss_and_metrics_that_are_numbers(name, settings):
+def test_losses_and_metrics_are_numbers_and_validation_has_what_it_reports(name, settings):
     objective, views = make(name, settings)
-    loss, metrics = objective(views, context())
-    assert loss.shape == ()
-    assert loss.isfinite()
-    assert metrics.keys() >= {"loss", "chance_loss", "anchors"}
-    assert metrics["loss"] == loss
-    for metric, value in metrics.items():
-        assert value.shape == (), metric
-        assert value.isfinite(), metric
-        assert not value.requires_grad, metric
-
-
-@every_objective
-def test_validation_has_what_it_reports(name, settings):
-    objective, views = make(name, settings)
-    with torch.no_grad():
-        _, metrics = objective.eval()(views, context())
+    facts = context()
+    for training in (True, False):
+        before = torch.get_rng_state()
+        with torch.set_grad_enabled(training):
+            loss, metrics = objective.train(training)(views, facts)
+        assert loss.shape == ()
+        assert metrics.keys() >= {"loss", "chance_loss", "anchors"}
+        assert metrics["loss"] == loss
+        for metric, value in metrics.items():
+            assert value.shape == (), metric
+            assert value.isfinite(), metric
+            assert not value.requires_grad, metric
+    # A run with another number of validations would be another run, if they drew random numbers.
+    assert torch.equal(torch.get_rng_state(), before)
     assert "loss" in objective.report.format(**{metric: float(value) for metric, value in metrics.items()})
-    assert all(value.isfinite() for value in metrics.values())
 
 
 @every_objective
@@ -118,12 +114,12 @@ def test_every_view_and_parameter_learns(name, settings):
 @every_objective
 def test_following_the_gradient_lowers_the_loss(name, settings):
     objective, views = make(name, settings)
-    told = context()
+    facts = context()
     torch.manual_seed(1)
-    before, _ = objective(views, told)
+    before, _ = objective(views, facts)
     before.backward()
     torch.manual_seed(1)
-    after, _ = objective([view.detach() - 1e-3 * view.grad for view in views], told)
+    after, _ = objective([view.detach() - 1e-3 * view.grad for view in views], facts)
     assert after < before
 
 
@@ -160,9 +156,9 @@ def test_the_order_of_documents_does_not_matter(name, settings):
     if settings.get("negatives") == "random" or (name == "generative" and settings.get("draw") != "batch"):
         objective.eval()  # in training, each sentence or word has draws of its own
     order = torch.tensor([6, 3, 4, 5, 0, 1, 2])
-    told = context()
+    facts = context()
     place = torch.argsort(order)
-    words = replace(told.words, sentence=place[told.words.sentence])
+    words = replace(facts.words, sentence=place[facts.words.sentence])
     sorted_words = torch.argsort(words.sentence, stable=True)
     words = replace(
         words,
@@ -170,9 +166,9 @@ def test_the_order_of_documents_does_not_matter(name, settings):
         inverse=words.inverse[sorted_words],
         lengths=words.lengths[order.numpy()],
     )
-    moved = replace(context(DOCUMENT[order], POSITION[order]), same=told.same[order], words=words)
+    moved = replace(context(DOCUMENT[order], POSITION[order]), same=facts.same[order], words=words)
     losses = []
-    for some, at in ((views, told), ([view[order] for view in views], moved)):
+    for some, at in ((views, facts), ([view[order] for view in views], moved)):
         torch.manual_seed(1)
         losses.append(objective(some, at)[0])
     torch.testing.assert_close(*losses, rtol=1e-12, atol=0)
@@ -184,13 +180,13 @@ def test_half_precision_is_promoted(name, settings, dtype):
     objective, views = make(name, settings)
     objective.float()
     halves = [view.detach().to(dtype).requires_grad_() for view in views]
-    told = context()
-    table, of_words = (part.float() for part in (told.words.table, told.words.vectors))
-    told = replace(told, words=replace(told.words, table=table, vectors=of_words))
+    facts = context()
+    table, of_words = (part.float() for part in (facts.words.table, facts.words.vectors))
+    facts = replace(facts, words=replace(facts.words, table=table, vectors=of_words))
     losses = []
     for some in (halves, [half.detach().float() for half in halves]):
         torch.manual_seed(1)
-        losses.append(objective(some, told)[0])
+        losses.append(objective(some, facts)[0])
     assert losses[0].dtype == torch.float32
     assert torch.equal(*losses)
     losses[0].backward()
@@ -202,36 +198,15 @@ def test_nothing_waits_for_the_device(name, settings):
     objective, views = make(name, settings)
     views = [view.detach().to("meta").requires_grad_() for view in views]
     document, position = torch.empty(2, B, dtype=torch.int64, device="meta")
-    told = replace(
+    facts = replace(
         on_meta(context()),
         neighbours=context_indices(document, position, 1),
         next=next_indices(document, position),
     )
-    loss, metrics = objective.to("meta")(views, told)
+    loss, metrics = objective.to("meta")(views, facts)
     loss.backward()
     objective.after_step()
     assert all(tensor.is_meta for tensor in (loss, *metrics.values(), *(view.grad for view in views)))
-
-
-@every_objective
-def test_the_same_seed_gives_the_same_loss(name, settings):
-    objective, views = make(name, settings)
-    told, losses = context(), []
-    for _ in range(2):
-        torch.manual_seed(2)
-        losses.append(objective(views, told)[0])
-    assert torch.equal(*losses)
-
-
-@every_objective
-def test_validation_draws_no_random_numbers(name, settings):
-    """A run with another number of validations would be another run."""
-    objective, views = make(name, settings)
-    told = context()
-    before = torch.get_rng_state()
-    with torch.no_grad():
-        objective.eval()(views, told)
-    assert torch.equal(torch.get_rng_state(), before)
 
 
 @every_objective
@@ -247,10 +222,10 @@ def test_after_a_step_it_can_go_on(name, settings):
 def test_nothing_is_read_that_it_does_not_need(name, settings):
     objective, views = make(name, settings)
     needed = {"neighbours"} | objective.needs
-    told = context()
-    less = replace(told, **{f.name: None for f in fields(Context) if f.name not in needed})
+    facts = context()
+    less = replace(facts, **{f.name: None for f in fields(Context) if f.name not in needed})
     losses = []
-    for some in (told, less):
+    for some in (facts, less):
         torch.manual_seed(1)
         losses.append(objective(views, some)[0])
     assert torch.equal(*losses)
@@ -264,7 +239,7 @@ def test_its_options_are_settings_of_a_run(name):
     assert own <= config.flat().keys()
     assert config.table()["objective"].get(name, {}).keys() == own
     inputs = Inputs(config.views.names, (DIM,) * len(config.views.names), WORD_DIM, n_words=VOCABULARY)
-    create(name, inputs, config.objective.options)
+    OBJECTIVES[name].create(name, inputs, config.objective.options)
 
 
 @every_name
@@ -308,11 +283,6 @@ def test_contexts_joined_are_those_of_one_batch():
     assert joined.words.table is one.words.table
     assert joined.words.lengths.tolist() == [*one.words.lengths, *other.words.lengths]
     assert torch.equal(joined.words.vectors, torch.cat([one.words.vectors, other.words.vectors]))
-
-
-def test_contexts_joined_have_no_more_than_their_parts():
-    joined = Context.joined([Context(part.neighbours) for part in batches()])
-    assert (joined.same, joined.next, joined.words) == (None, None, None)
 
 
 def test_the_next_sentence_is_that_which_follows_in_the_document():

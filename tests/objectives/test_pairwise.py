@@ -146,35 +146,6 @@ def test_extreme_scores_are_exact_and_have_finite_gradients(self_score, scale):
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
 
 
-@both_self_scores
-def test_extreme_scores_in_single_precision(self_score):
-    batch = BATCHES["gaps"]
-    views = [view.detach().float().requires_grad_() for view in draw(2, len(batch), 1e3)]
-    loss, _ = objective(self_score=self_score)(views, contexts_of(batch))
-    assert loss.isfinite()
-    assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
-
-
-@both_self_scores
-@pytest.mark.parametrize("batch", ["no context", "one sentence"])
-def test_a_batch_without_contexts_teaches_nothing(batch, self_score):
-    batch = BATCHES[batch]
-    views = draw(2, len(batch))
-    loss, metrics = objective(self_score=self_score)(views, contexts_of(batch))
-    assert loss.item() == 0
-    assert all(not gradient.any() for gradient in torch.autograd.grad(loss, views))
-    assert {name: value.item() for name, value in metrics.items()} == dict.fromkeys(metrics, 0.0)
-
-
-def test_an_anchor_without_context_is_a_negative_of_others_only():
-    """It is left out of the mean, and stays among the candidates."""
-    views = draw(2, 3)
-    loss, _ = objective()(views, contexts_of([(0, 0), (0, 1), (1, 0)]))
-    log_p = plain_log_p(*views)
-    assert loss.item() == pytest.approx(-(log_p[0, 1] + log_p[1, 0]).item() / 2)
-    assert all(gradient[2].any() for gradient in torch.autograd.grad(loss, views))
-
-
 ANCHORS = {"all": range(11), "some": [4, 9, 1, 0, 10], "one": [3]}
 
 
@@ -212,14 +183,6 @@ def test_a_direction_may_leave_nothing_to_the_others(self_score, swapped):
     assert best.tolist() == plain_log_p(f, g, self_score).fill_diagonal_(-torch.inf).argmax(dim=1).tolist()
 
 
-@both_self_scores
-def test_the_gradient_is_that_of_finite_differences(monkeypatch, self_score):
-    monkeypatch.setattr(contrast, "SCORES_AT_ONCE", 14)
-    anchors = torch.tensor([6, 0, 2, 3, 5])
-    positives = draw_positives(anchors, 7, 4)
-    assert torch.autograd.gradcheck(lambda *v: pairwise_loss(v, anchors, positives, self_score)[0], draw(2, 7))
-
-
 def test_no_tensor_is_as_large_as_all_scores(monkeypatch):
     monkeypatch.setattr(contrast, "SCORES_AT_ONCE", 128)
     n, sizes = 32, []
@@ -233,20 +196,6 @@ def test_no_tensor_is_as_large_as_all_scores(monkeypatch):
     with Sizes():
         objective()(draw(2, n), contexts_of([(0, i) for i in range(n)]))[0].backward()
     assert max(sizes) == 128
-
-
-@both_self_scores
-def test_single_precision_is_near_double(self_score):
-    views = [v.detach().requires_grad_() for v in torch.randn(2, 400, 50, dtype=torch.float64)]
-    contexts = contexts_of([(i // 30, i) for i in range(400)])
-    loss, metrics = objective(self_score=self_score)(views, contexts)
-    single = [v.detach().float().requires_grad_() for v in views]
-    loss_32, metrics_32 = objective(self_score=self_score)(single, contexts)
-    assert loss_32.item() == pytest.approx(loss.item(), rel=1e-6)
-    assert metrics_32["accuracy"] == metrics["accuracy"]
-    gradients_32, gradients = torch.autograd.grad(loss_32, single), torch.autograd.grad(loss, views)
-    for gradient, wanted in zip(gradients_32, gradients, strict=True):
-        assert (gradient - wanted).norm() < 1e-5 * wanted.norm()
 
 
 @both_self_scores
@@ -283,42 +232,6 @@ def test_accuracy_counts_anchors_whose_best_other_sentence_is_a_context(batch, n
         accuracies.append(sum(hits) / len(hits) if hits else 0)
     _, metrics = objective(n_views, self_score=self_score)(views, contexts_of(batch))
     assert metrics["accuracy"].item() == pytest.approx(sum(accuracies) / len(accuracies))
-
-
-def test_accuracy_of_vectors_that_know_their_neighbours():
-    axes = torch.eye(4, dtype=torch.float64)[[0, 0, 1, 1, 2, 2]] * 5
-    contexts = contexts_of([(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)])
-    loss, metrics = objective()([axes, axes], contexts)
-    assert metrics["accuracy"].item() == 1
-    assert loss.item() < 1e-8
-
-
-@both_self_scores
-@pytest.mark.parametrize("scale", [1, 1e3])
-def test_accuracy_never_takes_the_sentence_itself(self_score, scale):
-    """Where all scores are negative, the zero that the sentence itself may have is the best.
-
-    It may leave nothing to the others, whose probabilities are too small for a float.
-    """
-    f = torch.eye(2, dtype=torch.float64)[[1, 1, 0, 0]]
-    g = scale * (f - 3)
-    assert (f @ g.T < 0).all()
-    _, metrics = objective(self_score=self_score)([f, g], contexts_of([(0, 0), (0, 1), (1, 0), (1, 1)]))
-    assert metrics["accuracy"].item() == 1
-
-
-@both_self_scores
-@pytest.mark.parametrize("n_views", [2, 3])
-def test_the_order_of_views_and_of_sentences_does_not_matter(n_views, self_score):
-    batch = BATCHES["gaps"]
-    views = draw(n_views, len(batch))
-    run = objective(n_views, self_score=self_score)
-    shuffled = torch.randperm(len(batch))
-    context = contexts_of(batch)
-    moved = torch.where(context.neighbours >= 0, shuffled.argsort()[context.neighbours], -1)[shuffled]
-    loss = run(views, context)[0].item()
-    assert run(views[::-1], context)[0].item() == pytest.approx(loss)
-    assert run([v[shuffled] for v in views], Context(moved))[0].item() == pytest.approx(loss)
 
 
 @every_batch

@@ -7,7 +7,7 @@ import pytest
 import test_generative
 import torch
 from components import create_objective
-from test_generative import COUNTS, DIM, NEXT, SENTENCES, WORD_DIM, assert_mean_of_parts, vectors
+from test_generative import COUNTS, DIM, NEXT, SENTENCES, WORD_DIM, vectors
 from trees_for_tests import SHAPES, WORDS
 
 from structviews.batches.batch import collate
@@ -94,13 +94,6 @@ def test_the_unigram_model_is_told_in_validation():
     assert metrics["unigram_nll"].item() == pytest.approx(sum(costs) / len(costs))
 
 
-def test_several_batches_joined_are_their_mean_weighted_by_words():
-    run, z = objective(), [vectors(), vectors(3)]
-    told, table = context()
-    parts = [told, context(SENTENCES[:3], NEXT[:3], table)[0]]
-    assert_mean_of_parts(run, z, parts)
-
-
 def test_the_count_of_parameters_is_that_of_quick_thoughts_appendix_c():
     """9H(H + W + 1) + VW + 2HV, with the encoder's 3H(H + W + 1) and the words' VW, but for our further biases."""
     h, w, v = 10, 3, 20
@@ -117,11 +110,6 @@ def test_each_gate_starts_as_a_matrix_of_its_own():
         for weight in (decoder.weight_ih_l0, decoder.weight_hh_l0):
             assert weight.abs().max().item() == pytest.approx(math.sqrt(6 / (60 + weight.shape[1])), rel=0.01)
         assert not decoder.bias_ih_l0.any()
-
-
-def test_the_words_must_be_told():
-    with pytest.raises(ValueError, match="needs the words, their vectors and the next sentences"):
-        objective()([vectors()], Context(torch.full((6, 3), -1)))
 
 
 VOCABULARY = Vocabulary([UNKNOWN, *WORDS])

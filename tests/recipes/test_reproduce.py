@@ -221,7 +221,7 @@ def test_calls_killed_before_a_checkpoint_and_after_the_scores_go_on(does):
     does(*arguments)
     assert sorted(Path().rglob("*")) == there
     for path in run.iterdir():
-        if path.name not in ("config.toml", "vocabulary.trained.txt"):
+        if path.name not in ("config.toml", "words.safetensors"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     does(*arguments)
     assert (outcome("uni-qt"), weights(run)) == (first, before)

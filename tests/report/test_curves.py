@@ -13,7 +13,7 @@ from structviews.report.curves import (
     panels,
     series_of,
 )
-from structviews.runs.log_file import read_log
+from structviews.runs.folder import read_log
 from structviews.runtime.pictures import COLOURS, NAMED, inline_svg
 
 

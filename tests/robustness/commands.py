@@ -147,12 +147,6 @@ COMMANDS = {
         ),
         Command("train", f"train --views dep,const {SMALL} --epochs 3 --out run --checkpoint-minutes 0.002", corpus),
         Command(
-            "sweep",
-            f"runs sweep --views seq,avg --views avg,bow --seeds 2 {SMALL} --epochs 1 -o runs",
-            corpus,
-            slow=True,
-        ),
-        Command(
             "reproduce",
             "reproduce single-views-fg --corpus corpus.txt --senteval senteval --hidden 8 --epochs 1 --sentences 600 "
             "--tasks TREC,SICK14 -o out",
@@ -170,9 +164,7 @@ COMMANDS = {
         Command("vectors", "vectors x.parsed -o new.vec --dim 8 --min-count 1 --epochs 6", corpus),
         Command("expand", "runs expand runs/seq-avg --vectors v.vec", runs),
         Command("join", "join runs/seq-avg runs/avg-bow -o runs/joined", runs),
-        Command("baseline", "baseline sif --vectors v.vec --corpus x.parsed -o runs/sif", vectors),
         Command("corpus-merge", "corpus merge x.parsed y.parsed -o all.parsed", two_corpora),
-        Command("corpus-export", "corpus export x.parsed -o out", corpus),
         Command("make-probing", "tasks make-probing x.parsed -o probing --size 500", many),
         Command("states", "corpus states x.parsed --encoder tiny", encoder, slow=True),
         Command("pull", "pull default -o runs/default", lambda folder: None),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from corpora import opened, small_config, topic_corpus
-from mutations import damage
+from damage import damage
 from resealing import reseal, sealed_content
 from rich.console import Console
 from sandbox import OK, Outcome, digest, judged, observe
@@ -45,7 +45,6 @@ class Reader:
         make: writes a valid sample into a new folder, with what samples share.
         read: reads it; what it returns is compared.
         files: patterns of the files to damage.
-        covers: the places in the code that it exercises, as ``module:function``; see ``test_every_reader.py``.
         named: names one of which a refusal may have instead of the damaged file's.
         missing: what is read if a cache is as good as not there.
         proved: patterns of files whose content was proved when it was written, for which the digest stands: they are
@@ -57,7 +56,6 @@ class Reader:
     make: Callable[[Path, "Shared"], object]
     read: Callable[[Path], Any]
     files: tuple[str, ...]
-    covers: tuple[str, ...] = ()
     named: tuple[str, ...] = ()
     missing: tuple[Any, ...] = ()
     proved: tuple[str, ...] = ()
@@ -67,11 +65,11 @@ READERS: dict[str, Reader] = {}
 
 
 def reader(kind: str, files: str, make: Callable[[Path, "Shared"], object], **more: Any) -> Callable[[Any], Any]:
-    """Declare a reader; its name is the function's, or ``name``. Patterns and places are words of one string."""
+    """Declare a reader; its name is the function's, or ``name``. ``files``, ``named`` and ``proved`` are words."""
 
     def declare(read: Callable[[Path], Any]) -> Callable[[Path], Any]:
         name = more.pop("name", read.__name__.replace("_", "-"))
-        words = {key: tuple(more.pop(key).split()) for key in ("covers", "named", "proved") if key in more}
+        words = {key: tuple(more.pop(key).split()) for key in ("named", "proved") if key in more}
         assert name not in READERS
         READERS[name] = Reader(name, kind, make, read, tuple(files.split()), **words, **more)
         return read

@@ -28,9 +28,7 @@ def corpus_of(folder: Path, shared: Shared) -> None:
     parse_corpus(source, folder / "x.parsed", sentences_per_shard=5)
 
 
-@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed", proved="*.arrow",
-        covers="corpus.parsed_corpus:read_manifest corpus.parsed_corpus:parse_manifest corpus.format:read_shard "
-               "corpus.format:skipped_of")  # fmt: skip
+@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed", proved="*.arrow")
 def corpus(folder: Path) -> Any:
     opened = ParsedCorpus.open(folder / "x.parsed")
     rows = list(opened)
@@ -74,8 +72,7 @@ def treebank_of(folder: Path) -> list[Path]:
     return [folder / path.name for path in TINY]
 
 
-@reader(CACHE, "x.parsed/*", unfinished_job, named="x.parsed",
-        covers="parsing.pipeline:begin parsing.pipeline:finished_shards")  # fmt: skip
+@reader(CACHE, "x.parsed/*", unfinished_job, named="x.parsed")
 def unfinished_parse(folder: Path) -> Any:
     source = TreebankSource(treebank_of(folder), max_tokens=100)
     found, _ = parse_corpus(source, folder / "x.parsed", sentences_per_shard=2)
@@ -87,7 +84,7 @@ def treebank(folder: Path, shared: Shared) -> None:
         (folder / path.name).write_bytes(path.read_bytes())
 
 
-@reader(TEXT, TINY[0].name, treebank, name="conllu", covers="parsing.treebank:_lines")
+@reader(TEXT, TINY[0].name, treebank, name="conllu")
 @reader(TEXT, TINY[1].name, treebank, name="brackets", named=TINY[0].name)
 def treebank_files(folder: Path) -> Any:
     found, _ = parse_corpus(TreebankSource(treebank_of(folder), max_tokens=100), folder / "x.parsed")
@@ -105,19 +102,14 @@ def sentences_of(path: Path, layout: str) -> Any:
     return list(source.sentences())
 
 
-@reader(TEXT, "x.txt", plain, covers="parsing.text:open_bytes parsing.text:read_sentences")
+@reader(TEXT, "x.txt", plain)
 def text(folder: Path) -> Any:
     return sentences_of(folder / "x.txt", "lines"), sentences_of(folder / "x.txt", "prose")
 
 
-@reader(TEXT, "x.txt.gz", plain)
-def text_gz(folder: Path) -> Any:
-    return sentences_of(folder / "x.txt.gz", "lines")
-
-
-@reader(TEXT, "x.txt.zst", plain)
-def text_zst(folder: Path) -> Any:
-    return sentences_of(folder / "x.txt.zst", "lines")
+@reader(TEXT, "x.txt.gz x.txt.zst", plain)
+def text_compressed(folder: Path) -> Any:
+    return [sentences_of(folder / name, "lines") for name in ("x.txt.gz", "x.txt.zst")]
 
 
 def tiny_parser(folder: Path, shared: Shared) -> None:
@@ -131,7 +123,7 @@ def tiny_parser(folder: Path, shared: Shared) -> None:
     BuiltinParser(ParserNetwork(config), settings).save(folder / "parser")
 
 
-@reader(SEALED, "parser/*", tiny_parser, covers="parsing.backends.builtin:BuiltinParser.read", named="parser")
+@reader(SEALED, "parser/*", tiny_parser, named="parser")
 def builtin_parser(folder: Path) -> Any:
     parser = BuiltinParser.read(folder / "parser")
     return parser.describe(), parser.parse([["the", "bird", "sings"], ["Go", "!"]])

@@ -14,22 +14,19 @@ from structviews.encoding.kinds.external import given_run
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.sentence_vectors import write_sentences
 from structviews.encoding.view_gate import Gate, Purpose, save_gate
-from structviews.evaluation.retrieval.records import load_entries, save_entry
 from structviews.evaluation.scores.compare import compare_runs
 from structviews.evaluation.scores.rendering import as_markdown
-from structviews.evaluation.scores.results import load_predictions, load_results, save_results
+from structviews.evaluation.scores.results import load_entries, load_predictions, load_results, save_entry, save_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.hub.portable import Source, check_arrived, write_sources
 from structviews.hub.transfer import PULLED, push
 from structviews.report.curves import curves
-from structviews.runs.folder import SOURCES, model_checksum
-from structviews.runs.log_file import cut_log, read_log
+from structviews.runs.folder import SOURCES, cut_log, model_checksum, read_log
 from structviews.runs.settings_file import load_config, load_run, run_corpus, run_kind, run_views
-from structviews.runs.vocabularies import load_vocabularies
 from structviews.runtime.documents import write_json
 from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import mark, read_progress
-from structviews.training.tensorboard import Events
+from structviews.training.reporting import Events
 from structviews.training.trainer import Training
 
 SENTENCES = [["the", "topic0-1", "of", "it"], ["nobody", "knows"]]
@@ -45,18 +42,16 @@ def trained(folder: Path, shared: Shared) -> None:
 
 @reader(
     SEALED,
-    "run/*.safetensors run/vocabulary.*.txt",
+    "run/*.safetensors",
     trained,
     named="model.safetensors",
-    covers="runs.weights:read_weights runs.weights:check_weights words.vocabulary:Vocabulary.load "
-    "encoding.representation:load_components",
 )
 def run(folder: Path) -> Any:
     embedder = Embedder.load(folder / "run", RandomParser())
     return vectors_of(folder / "run"), embedder.with_representation(remove_component=True).encode(SENTENCES)
 
 
-@reader(TEXT, "run/config.toml", trained, covers="runs.settings_file:read_settings", named="model.safetensors")
+@reader(TEXT, "run/config.toml", trained, named="model.safetensors")
 def run_settings(folder: Path) -> Any:
     run = folder / "run"
     return run_kind(run), run_views(run), run_corpus(run), vectors_of(run)
@@ -67,7 +62,7 @@ def expanded(folder: Path, shared: Shared) -> None:
     expand(folder / "run", shared.vectors)
 
 
-@reader(SEALED, "run/expansion.safetensors", expanded, covers="encoding.expansion:Expansion.load")
+@reader(SEALED, "run/expansion.safetensors", expanded)
 def expansion(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
@@ -81,7 +76,7 @@ def gated(folder: Path, shared: Shared) -> None:
     save_gate(folder / "run", Gate(numbers, np.zeros(k, np.float32), purpose))
 
 
-@reader(SEALED, "run/gate.safetensors", gated, covers="encoding.view_gate:load_gate")
+@reader(SEALED, "run/gate.safetensors", gated)
 def gate(folder: Path) -> Any:
     embedder = Embedder.load(folder / "run", RandomParser())
     return embedder.with_representation(join="gate").encode(SENTENCES)
@@ -92,18 +87,12 @@ def with_transformer(folder: Path, shared: Shared) -> None:
     shared.run(folder / "run", views=("transformer", "seq"), encoder=str(encoder), hidden=32)
 
 
-@reader(SEALED, "run/encoder.safetensors", with_transformer, covers="pretrained.loading:Blueprint.read")
+@reader(SEALED, "run/encoder.safetensors", with_transformer)
 def blueprint(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
 
-@reader(SEALED, "run/vocabulary.*.txt", trained, name="vocabulary")
-def vocabulary(folder: Path) -> Any:
-    run = folder / "run"
-    return [words.words for words in load_vocabularies(run, *load_run(run)).values()]
-
-
-@reader(TEXT, "config.toml", lambda folder, shared: by_hand(folder), covers="runs.settings_file:load_config")
+@reader(TEXT, "config.toml", lambda folder, shared: by_hand(folder))
 def settings_by_hand(folder: Path) -> Any:
     return load_config(folder / "config.toml")[0].flat()
 
@@ -120,8 +109,7 @@ def interrupted(folder: Path, shared: Shared) -> None:
     mark(folder / "run", finished=False)
 
 
-@reader(SEALED, "run/state/*", interrupted,
-        covers="training.checkpoint:read_progress training.checkpoint:load_state training.checkpoint:mark")  # fmt: skip
+@reader(SEALED, "run/state/*", interrupted)
 def state(folder: Path) -> Any:
     place = read_progress(folder / "run")
     training = Training(load_run(folder / "run")[0])
@@ -134,20 +122,13 @@ def logged(folder: Path, shared: Shared) -> None:
     shared.run(folder / "run", steps=6, tensorboard=True)
 
 
-@reader(TEXT, "run/log.jsonl", logged, covers="runs.log_file:cut_log")
-def log_at_resume(folder: Path) -> Any:
-    cut_log(folder / "run", 4)
-    return (folder / "run/log.jsonl").read_bytes()
-
-
-@reader(TEXT, "run/log.jsonl", logged, covers="runs.log_file:read_log runs.log_file:_entry")
-def log_in_a_report(folder: Path) -> Any:
-    return [(each.metric, each.values) for each in curves("run", read_log(folder / "run"))]
-
-
 @reader(TEXT, "run/log.jsonl", logged)
-def log_for_tensorboard(folder: Path) -> Any:
+def log(folder: Path) -> Any:
+    """Read for a report and for TensorBoard, then cut where training resumes."""
+    shown = [(each.metric, each.values) for each in curves("run", read_log(folder / "run"))]
     Events(folder / "run").add("training", 7, {"loss": 1.0})
+    cut_log(folder / "run", 4)
+    return shown, (folder / "run/log.jsonl").read_bytes()
 
 
 def scored(folder: Path, shared: Shared) -> None:
@@ -166,25 +147,20 @@ def scored(folder: Path, shared: Shared) -> None:
         save_results(folder / name, results)
 
 
-@reader(SEALED, "run/results.json", scored, covers="evaluation.scores.results:load_results")
+@reader(SEALED, "run/results.json", scored)
 def results(folder: Path) -> Any:
     return as_markdown(score_table([folder / "run", folder / "other"], intervals=True))
 
 
 @reader(SEALED, "run/results.json", scored, named="/run")
 def results_compared(folder: Path) -> Any:
-    return compare_runs(folder / "run", folder / "other")
-
-
-@reader(SEALED, "run/results.json", scored)
-def results_evaluated_again(folder: Path) -> Any:
+    """Beside another run's, and as a new evaluation adds to them."""
+    compared = compare_runs(folder / "run", folder / "other")
     again = load_results(folder / "other") | {"tasks": {}, "unavailable": {"CR": "no file"}, "predictions": {}}
-    return save_results(folder / "run", again)
+    return compared, save_results(folder / "run", again)
 
 
-@reader(
-    CACHE, "run/predictions.safetensors", scored, covers="evaluation.scores.results:load_predictions", missing=({},)
-)
+@reader(CACHE, "run/predictions.safetensors", scored, missing=({},))
 def predictions(folder: Path) -> Any:
     return load_predictions(folder / "run", load_results(folder / "run"))
 
@@ -201,8 +177,7 @@ def retrieved(folder: Path, shared: Shared) -> None:
     save_entry(folder / "run", entry)
 
 
-@reader(SEALED, "run/retrieval.json", retrieved,
-        covers="evaluation.retrieval.records:load_entries runs.folder:model_checksum")  # fmt: skip
+@reader(SEALED, "run/retrieval.json", retrieved)
 def retrieval(folder: Path) -> Any:
     run = folder / "run"
     found = load_entries(run, model_checksum(run))
@@ -214,9 +189,7 @@ def averaged(folder: Path, shared: Shared) -> None:
     make_baseline("sif", shared.corpus, folder / "run", shared.vectors, None, QUIET)
 
 
-@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt", averaged, name="baseline-run", named="model.safetensors",
-        covers="encoding.kinds.word_average:WordBaseline.open")  # fmt: skip
-@reader(TEXT, "run/config.toml", averaged, name="baseline-settings", named=":")
+@reader(SEALED, "run/*.safetensors", averaged, name="baseline-run", named="model.safetensors")
 def baseline(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
@@ -226,9 +199,13 @@ def joined(folder: Path, shared: Shared) -> None:
     join_runs(runs, folder / "run")
 
 
-@reader(SEALED, "run/members/*/*.safetensors run/members/*/vocabulary.*.txt", joined, name="joined",
-        named="model.safetensors")  # fmt: skip
-@reader(TEXT, "run/config.toml run/members/*/config.toml", joined, name="joined-settings", named="members")
+@reader(
+    SEALED,
+    "run/members/*/*.safetensors",
+    joined,
+    name="joined",
+    named="model.safetensors",
+)
 def joined_run(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
@@ -240,7 +217,6 @@ def given(folder: Path, shared: Shared) -> None:
 
 
 @reader(SEALED, "x.npy x.txt", given, name="given-vectors", named="x.npy config.toml")
-@reader(TEXT, "run/config.toml", given, name="given-vectors-settings", named=":")
 def given_vectors(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
@@ -260,8 +236,7 @@ def with_everything(folder: Path, shared: Shared) -> None:
     write_json(folder / "run" / PULLED, {"repository": "me/x", "commit": "0"})
 
 
-@reader(SEALED, "run/*.safetensors run/vocabulary.*.txt run/*.json run/state/*", with_everything, name="verify-run",
-        covers="runs.file_checks:_check_of")  # fmt: skip
+@reader(SEALED, "run/*.safetensors run/*.json run/state/*", with_everything, name="verify-run")
 @reader(TEXT, "run/config.toml run/log.jsonl", with_everything, name="verify-texts")
 def verify_run(folder: Path) -> None:
     verified(folder / "run")
@@ -278,13 +253,11 @@ def with_sources(folder: Path, shared: Shared) -> None:
     write_sources(folder / "run" / SOURCES, rows)
 
 
-@reader(TEXT, "card.md", with_card, covers="hub.transfer:_read")
+@reader(TEXT, "card.md", with_card)
 def card(folder: Path) -> Any:
     return push(folder / "run", "me/x", card=folder / "card.md", dry_run=True).card
 
 
-@reader(TEXT, "run/config.toml", with_card, covers="hub.card:model_card", named="run", name="pushed-settings")
-@reader(SEALED, "run/results.json", with_card)
-@reader(TEXT, "run/sources.tsv", with_sources, covers="hub.portable:read_sources", name="pushed-sources")
+@reader(TEXT, "run/sources.tsv", with_sources, name="pushed-sources")
 def pushed(folder: Path) -> Any:
     return push(folder / "run", "me/x", dry_run=True).card

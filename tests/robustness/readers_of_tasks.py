@@ -11,12 +11,9 @@ from structviews.evaluation.senteval.tasks.finding import read_task
 DATA = Path(__file__).parents[2] / "data"
 FILES = {
     "MR": "MR/*",
-    "SST2": "SST/binary/*",
     "SST5": "SST/fine/*",
     "TREC": "TREC/*",
-    "MRPC": "MRPC/*",
     "SICK-R": "SICK/*",
-    "SICK-E": "SICK/*",
     "SNLI": "SNLI/*",
     "STS-B": "STS/STSBenchmark/*",
     "STS13": "STS/STS13-en-test/*",
@@ -30,8 +27,7 @@ def tasks(folder: Path, shared: Shared) -> None:
 def task_reader(task: str, files: str) -> Reader:
     # A file that does not fit another may be either.
     others = " ".join(path.name for path in DATA.joinpath("senteval").glob(files))
-    covers = "evaluation.senteval.tasks.reading:TaskFolder.lines"
-    return reader(TEXT, files, tasks, name=f"task-{task}", covers=covers, named=others)(
+    return reader(TEXT, files, tasks, name=f"task-{task}", named=others)(
         lambda folder: read_task(task, folder, allow_partial=True)
     )
 

@@ -18,12 +18,11 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.sentence_vectors import read_vectors, write_sentences
 from structviews.evaluation.retrieval import candidates, captions
 from structviews.evaluation.retrieval.analogy import read_tuples
-from structviews.evaluation.retrieval.analogy_mining import read_word_analogies
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
 from structviews.pretrained.states import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.report.sample import read_labels
-from structviews.runs.vocabularies import load_sub_words, save_sub_words
+from structviews.runs.weights import load_sub_words, save_sub_words
 from structviews.words.learning import Word2VecConfig, learn_model
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
@@ -41,10 +40,9 @@ def in_form(form: Any) -> Any:
     return lambda folder, shared: vector_files.write_vectors(folder / "v.vec", WORDS, form=form)
 
 
-PLACES = "words.vector_files:WordVectors.open words.vector_files:_converted"
 for each in (vector_files.glove, vector_files.word2vec_text, vector_files.word2vec_binary, vector_files.gzipped):
     name = f"word-vectors-{each.__name__.replace('_', '-')}"
-    reader(TEXT, "v.vec", in_form(each), name=name, covers=PLACES)(lambda folder: everything(folder / "v.vec"))
+    reader(TEXT, "v.vec", in_form(each), name=name)(lambda folder: everything(folder / "v.vec"))
 
 
 def with_sub_words(folder: Path, shared: Shared) -> None:
@@ -52,7 +50,7 @@ def with_sub_words(folder: Path, shared: Shared) -> None:
     (folder / "v.bin").write_bytes(vector_files.fasttext_model(WORDS, rows))
 
 
-@reader(TEXT, "v.bin", with_sub_words, covers="words.vector_formats:FastTextFile.of")
+@reader(TEXT, "v.bin", with_sub_words)
 def word_vectors_fasttext_model(folder: Path) -> Any:
     return everything(folder / "v.bin"), WordVectors.open(folder / "v.bin").read(["unheard", "the", "of it"])
 
@@ -61,7 +59,7 @@ def packed_sub_words(folder: Path, shared: Shared) -> None:
     save_sub_words(folder, SubWords(vector_files.random_vectors(range(9)), None, 3, 6))
 
 
-@reader(SEALED, "sub-words.safetensors", packed_sub_words, covers="runs.vocabularies:load_sub_words")
+@reader(SEALED, "sub-words.safetensors", packed_sub_words)
 def sub_words(folder: Path) -> Any:
     return load_sub_words(folder, 5).read(["unheard", "the"])
 
@@ -70,8 +68,7 @@ def encoder(folder: Path, shared: Shared) -> None:
     encoder_folder(folder / "tiny")
 
 
-@reader(TEXT, "tiny/config.json tiny/*.safetensors tiny/token*.json", encoder, named="tiny",
-        covers="pretrained.loading:files_digest")  # fmt: skip
+@reader(TEXT, "tiny/config.json tiny/*.safetensors tiny/token*.json", encoder, named="tiny")
 def pretrained_encoder(folder: Path) -> Any:
     return FrozenEncoder.open(str(folder / "tiny"), "mean").states([["the", "film"], ["x"]])
 
@@ -80,7 +77,7 @@ def encoder_in_shards(folder: Path, shared: Shared) -> None:
     in_shards(encoder_folder(folder / "whole"), folder / "tiny")
 
 
-@reader(TEXT, "tiny/*.index.json", encoder_in_shards, named="tiny", covers="pretrained.loading:_weight_files")
+@reader(TEXT, "tiny/*.index.json", encoder_in_shards, named="tiny")
 def pretrained_encoder_in_shards(folder: Path) -> Any:
     return FrozenEncoder.open(str(folder / "tiny"), "mean").states([["the", "film"]])
 
@@ -91,7 +88,7 @@ def stored(folder: Path, shared: Shared) -> None:
     store_states(opened(folder / "x.parsed"), FrozenEncoder.open(str(folder / "tiny"), "mean"), lambda *told: None)
 
 
-@reader(CACHE, "x.parsed.states/*/*", stored, missing=(None,), covers="pretrained.stored_states:StoredStates.read")
+@reader(CACHE, "x.parsed.states/*/*", stored, missing=(None,))
 def stored_states(folder: Path) -> Any:
     corpus = opened(folder / "x.parsed")
     found = StoredStates.find(corpus, FrozenEncoder.open(str(folder / "tiny"), "mean"))
@@ -102,12 +99,12 @@ def converted(folder: Path, shared: Shared) -> None:
     everything(vector_files.write_vectors(folder / "v.vec", WORDS))
 
 
-@reader(CACHE, "v.vec.arrow", converted, covers="words.vector_files:_mapped")
+@reader(CACHE, "v.vec.arrow", converted)
 def word_vectors_cache(folder: Path) -> Any:
     return everything(folder / "v.vec")
 
 
-@reader(CACHE, "v.vec.arrow", converted, covers="words.vector_files:check_arrow")
+@reader(CACHE, "v.vec.arrow", converted)
 def verify_word_vectors(folder: Path) -> Any:
     verified(folder / "v.vec")
     return pa.ipc.open_file(folder / "v.vec.arrow").read_all().to_pydict()
@@ -136,7 +133,7 @@ def learn(folder: Path, progress: Any = None) -> Any:
     return words.index_to_key, words.vectors
 
 
-@reader(CACHE, "v.vec.state", half_learnt, covers="words.learning:_restored")
+@reader(CACHE, "v.vec.state", half_learnt)
 def half_learnt_vectors(folder: Path) -> Any:
     return learn(folder)
 
@@ -146,8 +143,7 @@ def sentence_files(folder: Path, shared: Shared) -> None:
     np.save(folder / "x.npy", np.arange(40, dtype=np.float32).reshape(10, 4))
 
 
-@reader(TEXT, "x.npy x.txt", sentence_files, named="x.npy",
-        covers="encoding.sentence_vectors:read_sentences encoding.sentence_vectors:read_vectors")  # fmt: skip
+@reader(TEXT, "x.npy x.txt", sentence_files, named="x.npy")
 def sentence_vectors(folder: Path) -> Any:
     return read_vectors(folder / "x.npy")
 
@@ -184,13 +180,12 @@ def encode(folder: Path, progress: Any = None) -> bytes:
     return (folder / "x.npy").read_bytes()
 
 
-@reader(CACHE, ".x.npy.*.partial .x.npy.*.digests", half_encoded, named="x.npy",
-        covers="cli.encode:encode_sentences encoding.streaming:encode_text")  # fmt: skip
+@reader(CACHE, ".x.npy.*.partial .x.npy.*.digests", half_encoded, named="x.npy")
 def partial_encoding(folder: Path) -> Any:
     return encode(folder)
 
 
-@reader(TEXT, "x.txt", to_encode, covers="encoding.streaming:open_text", named="x.npy")
+@reader(TEXT, "x.txt", to_encode, named="x.npy")
 def text_to_encode(folder: Path) -> Any:
     return encode(folder)
 
@@ -205,7 +200,7 @@ def search(folder: Path) -> np.ndarray:
     return pool_vectors(open_pool(folder / "pool.txt", tokenised=True), folder / "run", embedder(folder))
 
 
-@reader(CACHE, "pool.txt.vectors/*", searched, covers="evaluation.retrieval.candidates:pool_vectors")
+@reader(CACHE, "pool.txt.vectors/*", searched)
 def pool_of_vectors(folder: Path) -> Any:
     return search(folder)
 
@@ -232,12 +227,12 @@ def partial_pool_of_vectors(folder: Path) -> Any:
         return search(folder)
 
 
-@reader(TEXT, "pool.txt", searched, covers="evaluation.retrieval.candidates:TextPool.__init__")
+@reader(TEXT, "pool.txt", searched)
 def pool_of_sentences(folder: Path) -> Any:
     return search(folder)
 
 
-@reader(TEXT, "labels.txt", lambda folder, shared: labelled(folder), covers="report.sample:read_labels", named=":")
+@reader(TEXT, "labels.txt", lambda folder, shared: labelled(folder), named=":")
 def labels(folder: Path) -> Any:
     pool = open_pool(folder / "pool.txt", tokenised=True)
     return read_labels(folder / "labels.txt", pool, np.arange(len(pool)))
@@ -252,17 +247,11 @@ def analogies_file(folder: Path, shared: Shared) -> None:
     (folder / "pool.txt").write_text("a b\nc d\n")
     lines = [f"a {i}\tb {i}\tc {i}\td {i}" for i in range(5)]
     (folder / "tuples.tsv").write_text(": family\n" + "\n".join(lines) + "\n")
-    (folder / "words.txt").write_text(": family\nhe she dad mom\nking queen man woman\n: x\nis was has had\n")
 
 
-@reader(TEXT, "tuples.tsv", analogies_file, covers="evaluation.retrieval.analogy:read_tuples")
+@reader(TEXT, "tuples.tsv", analogies_file)
 def sentence_analogies(folder: Path) -> Any:
     return read_tuples(folder / "tuples.tsv", open_pool(folder / "pool.txt", tokenised=True))
-
-
-@reader(TEXT, "words.txt", analogies_file, covers="evaluation.retrieval.analogy_mining:read_word_analogies")
-def word_analogies(folder: Path) -> Any:
-    return read_word_analogies(folder / "words.txt")
 
 
 def captioned(folder: Path, shared: Shared) -> None:
@@ -273,8 +262,7 @@ def captioned(folder: Path, shared: Shared) -> None:
         (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
 
 
-@reader(TEXT, "*.npz", captioned, name="image-features", named=".jsonl",
-        covers="evaluation.retrieval.captions:_read_features")  # fmt: skip
-@reader(TEXT, "*.jsonl", captioned, name="captions", named=".npz", covers="evaluation.retrieval.captions:_read_texts")
+@reader(TEXT, "*.npz", captioned, name="image-features", named=".jsonl")  # fmt: skip
+@reader(TEXT, "*.jsonl", captioned, name="captions", named=".npz")
 def read_all_captions(folder: Path) -> Any:
     return captions.read_captions(folder, least=30)

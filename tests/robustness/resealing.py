@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
-from damaged_tables import header_of, with_header
+from damage import header_of, with_header
 
 from structviews.encoding.kinds.external import fingerprint as given_hash
 from structviews.parsing.backends import builtin
@@ -79,13 +79,6 @@ def sealed_content(data: bytes) -> Any:
     return seal["notes"], seal["data"], seal["head"], sorted(header.items()), rest
 
 
-def _words(path: Path) -> None:
-    content = path.read_bytes()
-    end = content.removesuffix(b"\n").rfind(b"\n") + 1
-    text = content[:end] if content[end:].startswith(b"digest ") else content
-    path.write_bytes(text + f"digest {digest(text)}\n".encode())
-
-
 def _parser(path: Path) -> None:
     weights, settings, own = (path.with_name(name) for name in builtin.FILES)
     own.write_text(hashlib.sha256(weights.read_bytes() + settings.read_bytes()).hexdigest())
@@ -127,7 +120,6 @@ RESEALS: dict[str, Callable[[Path], None]] = {
     "parser/model.*": _parser,
     "*.safetensors": _tensors,
     "*.state": _tensors,
-    "vocabulary.*.txt": _words,
     "*.json": _document,
     "x.npy": _given,
     "x.txt": _given,

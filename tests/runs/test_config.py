@@ -120,13 +120,10 @@ def test_a_configuration_written_by_hand(tmp_path):
     [
         ({"hiden": 3}, r"here.toml: unknown setting 'hiden': the settings are corpus, out, "),
         ({"hidden": "3"}, r"hidden = '3' is not of type whole number"),
-        ({"hidden": 3.0}, "hidden = 3.0 is not of type whole number"),
         ({"hidden": True}, "hidden = True is not of type whole number"),
-        ({"lr": "fast"}, "lr = 'fast' is not of type number"),
         ({"lr": True}, "lr = True is not of type number"),
         ({"corpus": 3}, "corpus = 3 is not of type text"),
         ({"views": "dep"}, "views = 'dep' is not of type list of texts"),
-        ({"views": ["dep", 3]}, "is not of type list of texts"),
         (
             {"views": ["dep", "deep"]},
             "unknown view 'deep' .did you mean dep..: choose one of average, avg, bow, const, const-gru, dep, ",
@@ -148,15 +145,9 @@ def test_a_configuration_written_by_hand(tmp_path):
             {"objective": "consensus", "temperature": 0.001},
             "temperature = 0.001: give a number at least 0.01 and at most 10",
         ),
-        ({"objective": "consensus", "temperature": float("nan")}, "temperature = nan: give a number at least 0.01"),
-        ({"objective": "consensus", "power_iterations": -1}, "power_iterations = -1: give a number at least 0"),
         ({"objective": "consensus", "include_self": 1}, "include_self = 1 is not of type true or false"),
-        ({"objective": "generative", "noise_words": 0}, "noise_words = 0: give a number at least 1"),
         ({"objective": "generative", "parseval": 1.0}, "parseval = 1.0: give a number at least 0 and below 1"),
         ({"self_score": "positive"}, "unknown self_score 'positive': choose one of masked, zero"),
-        ({"precision": "fp8"}, "unknown precision 'fp8': choose one of auto, fp32, bf16"),
-        ({"tree_backend": "fast"}, "unknown tree_backend 'fast': choose one of level, dgl, naive"),
-        ({"self_score": "one"}, "unknown self_score 'one': choose one of masked, zero"),
         ({"channels": ["fxed"]}, "unknown channels 'fxed' .did you mean fixed..: choose one of trained, fixed"),
         ({"channels": []}, "channels = '': name each channel once"),
         ({"channels": ["trained", "trained"]}, "channels = 'trained,trained': name each channel once"),
@@ -183,16 +174,10 @@ def test_a_configuration_written_by_hand(tmp_path):
             CONTEXTUAL | {"views": ["sif", "dep"]},
             "views = sif,dep: 'sif' weights words by their frequency",
         ),
-        ({"initialisation": "zero"}, "unknown initialisation 'zero': choose one of xavier, he"),
-        ({"gate_bias": float("inf")}, "gate_bias = inf: give a number at least -1,000 and at most 1,000"),
         ({"batch_size": 1}, "batch_size = 1: give a number at least 2"),
-        ({"steps": -1}, "steps = -1: give a number at least 0"),
-        ({"eval_every": -1}, "eval_every = -1: give a number at least 0"),
         ({"eval_every": 9}, "eval_every = 9: give the folder of SentEval's tasks with --eval-data"),
-        ({"seed": -1}, "seed = -1: give a number at least 0"),
         ({"word_init": -0.1}, "word_init = -0.1: give a number at least 0, or -1"),
         ({"word_init": -2}, "word_init = -2.0: give a number at least -1"),
-        ({"cut_off": -1}, "cut_off = -1: give a number at least 0"),
         ({"cut_off": 30}, "cut_off = 30: the view 'dep' reads trees, which cannot be cut: leave it out, or train only"),
         ({"cell": "lstm"}, "cell = 'lstm': only for the view seq or seq-uni: leave it out, or add the view"),
         ({"views": ["seq"], "cell": "rnn"}, "unknown cell 'rnn': choose one of gru, lstm"),
@@ -200,22 +185,10 @@ def test_a_configuration_written_by_hand(tmp_path):
             {"views": ["seq"], "cell": "lstm", "reset_gate": "before"},
             "reset_gate = before: an LSTM has no reset gate: leave it out",
         ),
-        ({"unknown_words": "mean"}, "unknown unknown_words 'mean': choose one of zero, random"),
         ({"unknown_words": "random"}, "unknown_words = random: only the channel 'fixed' has such words: leave it out"),
-        ({"word_init": float("nan")}, "word_init = nan: give a number at least -1"),
-        ({"held_out": 1.0}, "held_out = 1.0: give a number at least 0 and below 1"),
-        ({"held_out": -0.1}, "held_out = -0.1: give a number at least 0 and below 1"),
         ({"held_out": float("nan")}, "held_out = nan: give a number at least 0 and below 1"),
-        *(
-            ({name: 0}, f"{name} = 0: give a number at least 1")
-            for name in ("context", "hidden", "word_dim", "vocabulary", "accumulate", "epochs")
-        ),
-        *(({name: 0}, f"{name} = 0: give a number at least 1") for name in ("validate_every", "log_every")),
-        *(
-            ({name: value}, f"{name} = {value}: give a number above 0")
-            for name in ("lr", "clip", "checkpoint_minutes")
-            for value in (0.0, -1.0, float("inf"), float("nan"))
-        ),
+        ({"context": 0}, "context = 0: give a number at least 1"),
+        *(({"lr": value}, f"lr = {value}: give a number above 0") for value in (0.0, -1.0, float("inf"))),
     ],
 )
 def test_settings_that_do_not_do(settings, message):

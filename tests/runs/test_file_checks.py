@@ -13,12 +13,10 @@ from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
-from structviews.evaluation.retrieval.records import save_entry
-from structviews.evaluation.scores.results import save_results
+from structviews.evaluation.scores.results import save_entry, save_results
 from structviews.runs.file_checks import verify
 from structviews.runs.folder import model_checksum
 from structviews.training.loop import train
-from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import count_words
 
 
@@ -89,7 +87,7 @@ def test_every_file_that_is_believed_is_found_damaged(copied):
 
 
 @pytest.mark.parametrize(
-    "name", ["model.safetensors", "components.safetensors", "expansion.safetensors", "vocabulary.trained.txt"]
+    "name", ["model.safetensors", "components.safetensors", "expansion.safetensors", "words.safetensors"]
 )
 def test_a_damaged_run_is_not_loaded(copied, name):
     for folder in (copied / "run", copied / "joined" / "members" / "1-run"):
@@ -99,29 +97,6 @@ def test_a_damaged_run_is_not_loaded(copied, name):
     for run in (copied / "run", copied / "joined"):
         with pytest.raises(InputError, match=rf"{name}: damaged: "):
             Embedder.load(run)
-
-
-def test_a_damaged_cache_of_word_vectors_is_made_again(copied):
-    vectors = WordVectors.open(copied / "v.vec")
-    rows = vectors.rows(np.arange(len(vectors)))
-    arrow = copied / "v.vec.arrow"
-    whole = arrow.read_bytes()
-    for place in np.linspace(0, len(whole) - 1, 60).astype(int):
-        arrow.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
-        again = WordVectors.open(copied / "v.vec")
-        np.testing.assert_array_equal(again.rows(np.arange(len(again))), rows)
-        assert again.words == vectors.words
-
-
-def test_a_damaged_cache_of_sentence_vectors_is_made_again(copied):
-    pool, run = open_pool(copied / "x.parsed"), copied / "run"
-    (file,) = (copied / "x.parsed.vectors").glob("*.npy")
-    vectors = np.array(pool_vectors(pool, run, Embedder.load(run)))
-    content = bytearray(file.read_bytes())
-    content[-9] ^= 1
-    file.write_bytes(content)
-    np.testing.assert_array_equal(pool_vectors(pool, run, Embedder.load(run)), vectors)
-    assert faults(file) == []
 
 
 def test_weights_of_another_run_are_another_model(copied):

@@ -1,32 +1,27 @@
+"""Benchmarks: each runs at a tiny size and tells what it measured; and what is raced is what it is said to be."""
+
 import importlib
 import json
-import math
 import subprocess
 import sys
+from argparse import Namespace
 from dataclasses import replace
 from importlib.util import find_spec
-from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from corpora import small_config, topic_corpus
-from torch.utils.flop_counter import FlopCounterMode
+from scripts_for_tests import SCRIPTS, load
 from trees_for_tests import SHAPES, gum
 
-from structviews import kernels
 from structviews.runs.config import Optimisation
 from structviews.training.trainer import Training
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+DATA = Path(__file__).parents[2] / "data"
+TEXTS = ["A bird sings.", "The old man sees a very small bird in the dead tree.", "Nobody", "It rains, it pours."]
 needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
-TREES = {
-    "dep-sum": "dependency",
-    "dep": "dependency",
-    "dep-gru": "dependency",
-    "const": "constituency",
-    "const-gru": "constituency",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -38,294 +33,262 @@ def _threads_as_before():
 
 @pytest.fixture
 def module(monkeypatch):
-    """A module of the benchmark by its name; word tables are small."""
+    """A module of the benchmarks by its name."""
     monkeypatch.syspath_prepend(SCRIPTS)
-    monkeypatch.setattr(importlib.import_module("benchmarks.contenders"), "VOCABULARY", 101)
-    return importlib.import_module
-
-
-@pytest.fixture
-def settings(module, tmp_path):
-    corpus = module("benchmarks.corpora").random_corpus(tmp_path / "x.parsed", 60)
-    return module("benchmarks.parts").Settings(
-        corpus.path, torch.device("cpu"), threads=[1], sizes=[4], hidden=[6], rounds=3, seconds=0.0, ceiling=16
-    )
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")  # a benchmark sets it
+    return lambda name: importlib.import_module(f"benchmarks.{name}")
 
 
 @pytest.fixture
 def bench(module, monkeypatch, tmp_path, capsys):
     """The command: what it prints, and what it writes for machines."""
 
-    def run(*flags):
-        small = ("--sizes", 4, "--hidden", 6, "--sentences", 60, "--seconds", 1e-9, "--ceiling", 16, "--threads", 1)
+    def run(*words):
         path = tmp_path / "bench.json"
-        monkeypatch.setattr(sys, "argv", ["bench.py", *map(str, small), "--json", str(path), *map(str, flags)])
-        module("bench").main()
-        return capsys.readouterr().out, json.loads(path.read_text())
+        monkeypatch.setattr(sys, "argv", [str(SCRIPTS / "bench.py"), *map(str, words), "--json", str(path)])
+        load("bench", monkeypatch).main()
+        found = json.loads(path.read_text())
+        assert found["machine"]["versions"]["torch"] == torch.__version__
+        return capsys.readouterr().out, found
 
     return run
 
 
-def all_different(some):
-    """The same trees over words none of which occurs twice."""
-    number = count()
-    return [replace(s, tokens=tuple(f"word{next(number)}" for _ in s.tokens)) for s in some]
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "x.txt"
+    path.write_text("".join(f"The {i} birds in the tree sing.\n" for i in range(30)))
+    return path
 
 
-def outer_flops(first, second, **_):
-    """A column times a row is how PyTorch makes the gradient of a matrix that multiplied a vector."""
-    return 2 * math.prod(first) * math.prod(second) if tuple(first[1:]) == (1,) and len(second) == 1 else 0
+@pytest.mark.parametrize("part", ["step", pytest.param("kernels", marks=pytest.mark.slow)])
+def test_train(bench, module, monkeypatch, part):
+    monkeypatch.setattr(module("train"), "VOCABULARY", 101)
+    monkeypatch.setattr(module("train"), "PAPERS_SIZE", (4, 6))
+    small = ("--sizes", 4, "--hidden", 6, "--sentences", 60, "--seconds", 1e-9, "--ceiling", 16, "--threads", 1)
+    printed, found = bench("train", "--only", part, *small)
+    names = {"kernels": module("train").ENCODERS, "step": ("dep,const step", "dep,const step, 2 channels")}[part]
+    assert [row["what"] for row in found[part]] == list(names)
+    for row in found[part]:
+        assert list(row["sentences_per_second"]) == list(module("train").ways(row["what"]))
+        assert (row["times_dgl"] != {}) == ("DGL" in row["sentences_per_second"])
+        for figures in ("sentences_per_second", "share_of_ceiling", "ceiling_gflops", "times_dgl"):
+            assert all(value > 0 for value in row[figures].values())
+        assert f"| {row['what']} | 4 | 6 | 1 |" in printed
+    if part == "step":
+        rates = found["step"][0]["sentences_per_second"]
+        assert found["step"][0]["times_the_paper"] == {name: rate / 285 for name, rate in rates.items()}
 
 
-@pytest.mark.parametrize("name", TREES)
-@pytest.mark.parametrize("shape", ["word", "star", "mixed", "random"])
-def test_operations_are_those_of_recursion(module, monkeypatch, name, shape):
-    """PyTorch's own count of the products, in the oracle, which makes no needless ones where no words are the same."""
-    monkeypatch.setattr(module("benchmarks.contenders"), "WORD_DIM", 3)
-    encoder = module("benchmarks.contenders").Encoder(name, 5, torch.device("cpu"))
-    batch = module("benchmarks.corpora").batch_of(all_different(SHAPES[shape]), [TREES[name]])
-    ops = torch.ops.aten
-    with FlopCounterMode(
-        display=False, custom_mapping={ops.mv: lambda matrix, *_, **__: 2 * math.prod(matrix), ops.mul: outer_flops}
-    ) as counter:
-        encoder.run(batch, module("benchmarks.contenders").WAYS["naive"])
-    assert encoder.operations(batch) == counter.get_total_flops() > 0
+@pytest.mark.slow
+def test_encode(bench):
+    pytest.importorskip("transformers", reason="needs structviews[sentence-transformers]")
+    names = ("default", "all-MiniLM-L6-v2")
+    printed, found = bench("encode", "--quick", "--encoders", *names)
+    rows = [row for row in found["rows"] if row["batch"] > 1]
+    assert {row["encoder"] for row in rows} == set(names)
+    assert all(row["sentences_per_second"] > 0 < row["times_reference"] for row in rows)
+    assert "| default | raw | fp32 |" in printed
+    assert "Milliseconds of a call" in printed
 
 
-@pytest.mark.parametrize("name", TREES)
-@pytest.mark.parametrize("shape", SHAPES)
-def test_what_depends_on_a_word_counts_once(module, name, shape):
-    """Words that are the same save products by their vectors, and by the states of leaves; and nothing else."""
-    batch_of, some = module("benchmarks.corpora").batch_of, SHAPES[shape]
-    encoder = module("benchmarks.contenders").Encoder(name, 5, torch.device("cpu"))
-    different, same = (batch_of(each, [TREES[name]]) for each in (all_different(some), some))
-    words, heads, leaves = [], [], []
-    for s in some:
-        words += s.tokens
-        heads += [word for i, word in enumerate(s.tokens, 1) if i in s.heads]
-        if TREES[name] == "constituency":
-            sides = (("left", s.left), ("right", s.right))
-            leaves += [(side, s.tokens[i]) for side, nodes in sides for i in nodes if i < len(s.tokens)]
-        else:
-            leaves += [
-                word
-                for i, (word, head) in enumerate(zip(s.tokens, s.heads, strict=True), 1)
-                if head and i not in s.heads
-            ]
-    saved = (2 if name.endswith("gru") else 3) * 300 * (len(words) - len(set(words)))
-    if TREES[name] == "constituency":
-        saved += (2 if name.endswith("gru") else 5) * 5 * (len(leaves) - len(set(leaves)))
-    else:
-        forget = 300 * (len(heads) - len(set(heads))) + 5 * (len(leaves) - len(set(leaves)))
-        saved += (2 if name == "dep" else 1) * forget
-    # Multiply and add, of the product and of both its gradients.
-    assert encoder.operations(different) - encoder.operations(same) == 2 * 3 * saved * 5
+def test_loader(bench):
+    _, found = bench("loader", "--rows", 300, "--batch-size", 16)
+    assert found["sentences"] <= 300
+    assert 0 < found["batches"] <= found["sentences"] / 8
+    assert found["sentences_per_cpu_second"] > 0
+    assert found["rss_anon_mb"]["most"] > 0
 
 
-@pytest.mark.parametrize("name", [*TREES, "seq"])
-def test_what_is_done_is_little_more_than_what_counts(module, name):
-    batch = module("benchmarks.corpora").batch_of(gum(100), ["dependency", "constituency"])
-    encoder = module("benchmarks.contenders").Encoder(name, 60, torch.device("cpu"))
-    in_place = {torch.ops.aten.addmm_: lambda _, first, second, **__: 2 * math.prod(first) * second[1]}
-    with FlopCounterMode(display=False, custom_mapping=in_place) as counter:
-        encoder.run(batch, module("benchmarks.contenders").WAYS["fp32"])
-    assert encoder.operations(batch) <= counter.get_total_flops() < 1.2 * encoder.operations(batch)
+def test_pipeline(bench, text):
+    """Also where there are more processes than threads."""
+    printed, found = bench("pipeline", text, "--threads", 1)
+    assert all(each > 0 for each in found["stages"].values())
+    one, two = found["pipeline"]
+    assert (one["processes"], two["processes"], one["others wait"]) == (1, 2, 0)
+    assert one["sentences/s"] > 0
+    assert "| processes | sentences/s | this one waits | others wait |" in printed
 
 
-@pytest.mark.parametrize(("network", "gates"), [(torch.nn.GRU, 3), (torch.nn.LSTM, 4)])
-def test_operations_of_a_recurrent_network(module, network, gates):
-    n_products = 0
-    for length in (1, 4, 7):
-        for word in range(length):
-            n_products += 2 * gates * 5 * (6 + 5 * (word > 0))  # each direction, each gate
-    # Multiply and add; the product, and the gradients of both its factors.
-    assert module("benchmarks.flops").of_recurrent(network(6, 5, bidirectional=True), 12, 9) == 2 * 3 * n_products
+def test_parsers(bench, text):
+    pytest.importorskip("spacy")
+    printed, found = bench("parsers", text, "--parsers", "spacy", "--tiny", "--sentences", 6, "--rounds", 1)
+    assert list(found["parsers"]) == ["builtin", "spacy"]
+    assert found["parsers"]["builtin"]["slower than builtin"] == 1
+    assert "| builtin |" in printed
 
 
-def test_operations_of_a_step(module, settings):
-    contenders = module("benchmarks.contenders")
-    batch, *_ = settings.batches().of_size(4)
-    step = contenders.Step(("dep", "const"), 6, 2, settings.device)
-    names = ("dep", "const")
-    encoders = [contenders.Encoder(name, 6, settings.device).operations(batch) for name in names]
-    assert step.operations(batch) == 2 * (sum(encoders) + 6 * 4 * 4 * 6)
+@pytest.mark.parametrize("flags", [["--quick"], ["--quick", "--suite", "--tasks", "MRPC"]])
+def test_eval(bench, flags):
+    printed, found = bench("eval", "--senteval", DATA / "senteval", "--dim", 6, "--threads", 1, *flags)
+    (task,) = found["tasks"]
+    assert task["seconds"] > 0
+    assert ("scikit-learn seconds" in task) == ("--suite" not in flags)
+    assert f"| {task['task']} |" in printed
+
+
+def test_seals(bench, module, monkeypatch):
+    monkeypatch.setattr(module("seals"), "PARAMETERS", 8000)
+    _, found = bench("seals", "--rows", 100, "--rounds", 1)
+    assert len(found["seconds"]) == 4
+    assert all(each["without"] > 0 < each["with"] for each in found["seconds"].values())
+
+
+@pytest.mark.slow
+def test_ranks(bench, tmp_path):
+    corpus = topic_corpus(tmp_path / "x.parsed")
+    small = ("--views", "bow,avg", "--hidden", 4, "--batch-size", 8, "--steps", 2, "--rounds", 1)
+    printed, found = bench("ranks", "--corpus", corpus, *small)
+    assert {"1 process, 1 thread", "2 ranks, 1 thread each"} <= found["rates"].keys()
+    assert "| 2 ranks, 1 thread each |" in printed
+
+
+def test_states(bench, tmp_path):
+    pytest.importorskip("transformers")
+    corpus = topic_corpus(tmp_path / "x.parsed", documents=4)
+    _, found = bench("states", "--corpus", corpus, "--layers", 1, "--dim", 64, "--sentences", 20)
+    assert len(found["rates"]) == 6
+    assert all(rate > 0 for rate in found["rates"].values())
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".parsed"] == ["x.parsed"]
+    with pytest.raises(SystemExit, match="--dim 200: give a multiple of 64"):
+        bench("states", "--corpus", corpus, "--dim", 200)
+
+
+def test_training_is_measured_with_what_training_needs():
+    """A GPU machine may have nothing but PyTorch, numpy, pyarrow and safetensors."""
+    missing = ("dgl", "nltk", "rich", "scipy", "sklearn", "spacy", "typer")
+    code = f"import sys; sys.modules.update(dict.fromkeys({missing})); import bench, benchmarks.train; print('ok')"
+    run = subprocess.run([sys.executable, "-c", code], cwd=SCRIPTS, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout) == (0, "ok\n"), run.stderr
 
 
 def test_a_step_is_that_of_training(module, monkeypatch, tmp_path):
-    contenders = module("benchmarks.contenders")
+    train = module("train")
     settings = {"lr": 5e-4, "clip": 0.01, "precision": "fp32"}
     training = Training(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path, **settings))
-    assert (Optimisation().lr, Optimisation().clip) == (contenders.LEARNING_RATE, contenders.LARGEST_NORM)
+    assert (Optimisation().lr, Optimisation().clip) == (train.LEARNING_RATE, train.LARGEST_NORM)
     sizes = {"WORD_DIM": 6, "VOCABULARY": len(training.vocabularies["trained"]), "LARGEST_NORM": settings["clip"]}
     for name, size in sizes.items():
-        monkeypatch.setattr(contenders, name, size)
-    step = contenders.Step(("dep", "const"), 8, 1, torch.device("cpu"))
+        monkeypatch.setattr(train, name, size)
+    step = train.Step(("dep", "const"), 8, 1, torch.device("cpu"))
     channel = training.model.channels["trained"]
     step.model.channels["channel1"].load_state_dict(channel.state_dict())
-    for rows in (training.train_rows[:9], training.train_rows[9:20]):
-        batch = training.reader.batch(rows)
+    for rows in (training.data.train_rows[:9], training.data.train_rows[9:20]):
+        batch = training.data.reader.batch(rows)
         training.step(batch)
-        step.run(replace(batch, ids={"channel1": batch.ids["trained"]}), contenders.WAYS["fp32"])
+        step.run(replace(batch, ids={"channel1": batch.ids["trained"]}), train.WAYS["fp32"])
     trained = channel.state_dict()
     for name, weight in step.model.channels["channel1"].state_dict().items():
         assert torch.equal(weight, trained[name]), name
 
 
-@needs_dgl
-@pytest.mark.parametrize(("name", "kind"), [("dep-sum", "dependency"), ("const", "constituency")])
-def test_dgls_example_is_the_same_cell(module, name, kind):
-    contenders = module("benchmarks.contenders")
-    encoder = contenders.Encoder(name, 5, torch.device("cpu"))
-    for parameter in encoder.view.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)  # biases are zero otherwise
-    for some in SHAPES.values():
-        batch = module("benchmarks.corpora").batch_of(some, [kind])
-        found = encoder.run(batch, contenders.WAYS["DGL's example"])
-        for one, other in zip(found, encoder.run(batch, contenders.WAYS["naive"]), strict=True):
-            if one is not None and other is not None:
-                torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-
-
 def test_every_way_gives_the_same_gradients(module):
-    contenders = module("benchmarks.contenders")
-    batch = module("benchmarks.corpora").batch_of(SHAPES["random"], ["dependency", "constituency"])
-    for name in contenders.ENCODERS:
-        encoder = contenders.Encoder(name, 6, torch.device("cpu"))
-        gradients = [encoder.run(batch, way) for way in contenders.ways(name).values()]
-        for others in gradients:
-            for one, other in zip(gradients[-2], others, strict=True):
+    train = module("train")
+    batch = module("corpora").batch_of(SHAPES["random"], ["dependency", "constituency"])
+    for name in train.ENCODERS:
+        encoder = train.Encoder(name, 6, torch.device("cpu"))
+        found = {way: encoder.run(batch, how) for way, how in train.ways(name).items()}
+        for others in found.values():
+            for one, other in zip(found["fp32"], others, strict=True):
                 assert (one - other).norm() < 0.05 * one.norm(), name
 
 
-def test_turns_are_taken(module, monkeypatch):
-    measure, order = module("benchmarks.measure"), []
+def test_operations_grow_with_the_square_of_the_dimension(module):
+    """Those counted are products: for twice the dimension nearly four times as many, where words are few."""
+    batch = module("corpora").batch_of(gum(40), ["dependency", "constituency"])
+    train = module("train")
+    small, large = (
+        train.operations_of(train.Encoder("const", hidden, torch.device("cpu")), batch) for hidden in (300, 600)
+    )
+    assert 2 < large / small < 4
+
+
+def test_operations_are_those_of_the_products(module):
+    first, second = torch.randn(3, 4, requires_grad=True), torch.randn(4, 5)
+    with module("train").Operations() as counted:
+        (first @ second).sum().backward()
+        torch.empty(3, 5).addmm_(first.detach(), second)
+    assert counted.count == 2 * 3 * 4 * 5 * 3
+
+
+def test_turns_are_taken(module):
+    measure, order = module("measure"), []
     runs = {name: lambda number, name=name: order.append((name, number)) for name in "ab"}
-    times = measure.race(runs, 4, 1e9, torch.device("cpu"))
+    times = measure.race(runs, 4)
     assert order == [("a", 0), ("b", 0), *((name, number) for number in range(4) for name in "ab")]
     assert [len(each) for each in times.values()] == [4, 4]
-    assert len(measure.race(runs, 9, 0.0, torch.device("cpu"))["a"]) == measure.LEAST_ROUNDS
-
-
-@needs_dgl
-def test_figures_are_medians_of_what_was_measured_side_by_side(module, monkeypatch, settings):
-    parts, contenders = module("benchmarks.parts"), module("benchmarks.contenders")
-    settings = replace(settings, sizes=[20])
-    seconds = {"naive": 1.0, "DGL's example": 9.0, "DGL": 6.0, "fp32": 2.0, "bf16": 1.0}
-    times = {name: [s, 3 * s, 2 * s] for name, s in seconds.items()}
-    times |= {"fp32 product": [1e-6, 3e-6, 2e-6], "bf16 product": [1e-7, 3e-7, 2e-7]}
-    monkeypatch.setattr(parts, "race", lambda runs, *_: {name: times[name] for name in runs})
-    row = next(parts.kernels(settings))
-    assert (row["what"], row["batch"], row["hidden"], row["threads"], row["rounds"]) == ("dep-sum", 20, 6, 1, 3)
-    batches = settings.batches()
-    full, few = batches.of_size(20), batches.of_size(contenders.N_FEW)
-    words = [sum(batch.lengths) for batch in full]
-    per_word = sorted(t / n for t, n in zip(times["fp32"], words, strict=True))[1]
-    assert row["sentences_per_second"]["fp32"] == pytest.approx(1 / per_word / (sum(words) / 60))
-    naive = sorted(t / sum(batch.lengths) for t, batch in zip(times["naive"], few, strict=True))[1]
-    assert row["sentences_per_second"]["naive"] == pytest.approx(1 / naive / (sum(words) / 60))
-    assert (row["times_dgl"]["fp32"], row["times_dgl"]["DGL's example"]) == pytest.approx((3, 6 / 9))
-    encoder = contenders.Encoder("dep-sum", 6, settings.device)
-    operations = [encoder.operations(batch) for batch in full]
-    share = sorted(n / 2.0 for n in operations)[1] / (2 * 16**3 / 1e-6)
-    assert row["share_of_ceiling"]["fp32"] == pytest.approx(share)
-    assert row["share_of_ceiling"]["bf16"] == pytest.approx(share * 2 / 10)
-    assert row["ceiling_gflops"] == pytest.approx({"fp32": 2 * 16**3 / 2e-6 / 1e9, "bf16": 2 * 16**3 / 2e-7 / 1e9})
-
-
-@pytest.mark.slow
-def test_one_run_has_all_figures(bench, module, monkeypatch):
-    parts = module("benchmarks.parts")
-    monkeypatch.setattr(parts, "GROWTH_BATCH", 2)
-    monkeypatch.setattr(parts, "GROWTH_SIZES", (1, 2))
-    printed, results = bench("--only", "kernels,step,shares,growth,loader")
-    contenders = module("benchmarks.contenders")
-    rows = [*results["kernels"], *results["step"]]
-    assert [row["what"] for row in rows] == [*contenders.ENCODERS, "dep,const step", "dep,const step, 2 channels"]
-    for row in rows:
-        assert list(row["sentences_per_second"]) == list(contenders.ways(row["what"]))
-        for figures in ("sentences_per_second", "share_of_ceiling", "ceiling_gflops", "times_dgl"):
-            assert all(value > 0 for value in row[figures].values())
-        assert f"| {row['what']} | 4 | 6 | 1 |" in printed
-    assert [row["precision"] for row in results["shares"]] == ["fp32", "bf16"]
-    for row in results["shares"]:
-        assert 0 < row["share_outside_products"] < 1
-    assert [row["by"] for row in results["growth"]] == ["length"] * 5 + ["height"] * 3 + ["batch"] * 2
-    assert all(value > 0 for row in results["growth"] for value in row["microseconds_per_word"].values())
-    (loader,) = results["loader"]
-    assert loader["held_sentences_per_second"] > 0 < loader["loader_sentences_per_cpu_second"]
-    assert results["machine"]["versions"]["torch"] == torch.__version__
-    assert torch.__version__ in printed
-
-
-def test_products_are_known_by_name(module):
-    products = ("aten::mm", "aten::addmm_", "aten::mkldnn_rnn_layer", "nvjet_tst_128x256", "ampere_sgemm_128x64_nn")
-    others = ("aten::mul", "aten::addcmul_", "aten::sum", "_BinaryBackward", "void at::native::elementwise_kernel")
-    search = module("benchmarks.parts").PRODUCTS.search
-    assert [bool(search(name)) for name in (*products, *others)] == [True] * len(products) + [False] * len(others)
-
-
-def test_the_papers_rate_stands_beside_its_size(module, monkeypatch, settings):
-    parts = module("benchmarks.parts")
-    assert "times_the_paper" not in next(parts.step(settings))
-    monkeypatch.setattr(parts, "PAPERS_SIZE", (4, 6))
-    row = next(parts.step(settings))
-    assert row["times_the_paper"] == {name: rate / 285 for name, rate in row["sentences_per_second"].items()}
-
-
-def test_without_dgl(module, monkeypatch, settings):
-    monkeypatch.setattr(module("benchmarks.contenders"), "find_spec", lambda _: None)
-    rows = list(module("benchmarks.parts").kernels(settings))
-    assert [list(row["sentences_per_second"]) for row in rows[:1]] == [["naive", "fp32", "bf16"]]
-    assert all(row["times_dgl"] == {} for row in rows)
-    assert "| dep | 4 | 6 | 1 |" in module("bench").compared(rows)
-
-
-def test_memory_is_that_of_a_process_of_its_own(module, settings):
-    assert 0.1 < next(module("benchmarks.parts").memory(settings))["peak_gigabytes"] < 4
-
-
-def test_everything_is_repeated_for_each_number_of_threads(module, monkeypatch, settings):
-    parts, used = module("benchmarks.parts"), []
-    monkeypatch.setattr(
-        parts, "race", lambda runs, *_: used.append(torch.get_num_threads()) or {name: [1.0] for name in runs}
-    )
-    rows = list(parts.kernels(replace(settings, threads=[2, 1])))
-    n = len(module("benchmarks.contenders").ENCODERS)
-    assert [row["threads"] for row in rows] == used == [2] * n + [1] * n
+    assert len(measure.race(runs, 9, 0.0)["a"]) == measure.LEAST_ROUNDS
 
 
 def test_random_trees_are_shaped_like_english(module):
-    corpora = module("benchmarks.corpora")
-    sentences = corpora.random_sentences(400, 1)
+    sentences = module("corpora").random_sentences(400, 1)
     n_words = sum(len(s.tokens) for s in sentences)
     leaves = sum(height == 0 for s in sentences for height in s.dependency_heights)
     assert 15 < n_words / 400 < 20
     assert 0.6 < leaves / n_words < 0.7
-
-    def height(split):
-        some = corpora.random_sentences(50, 1, split, 17)
-        return sum(max(s.dependency_heights) for s in some) / 50, sum(max(s.constituency_heights) for s in some) / 50
-
-    assert height(corpora.english_split) == pytest.approx((4, 9.5), abs=0.6)
-    assert height(corpora.first_word)[1] == 16
-    assert height(corpora.halves)[1] == 5
+    some = module("corpora").random_sentences(50, 1, 17)
+    heights = [sum(max(getattr(s, f"{kind}_heights")) for s in some) / 50 for kind in ("dependency", "constituency")]
+    assert heights == pytest.approx((4, 9.5), abs=0.6)
 
 
-def test_it_needs_no_more_than_training_does():
-    """A GPU machine may have nothing but PyTorch, numpy, pyarrow and safetensors."""
-    missing = ("dgl", "nltk", "rich", "scipy", "sklearn", "spacy", "typer")
-    code = f"import sys; sys.modules.update(dict.fromkeys({missing})); import bench, benchmarks.parts; print('ok')"
-    run = subprocess.run([sys.executable, "-c", code], cwd=SCRIPTS, capture_output=True, text=True, check=False)
-    assert (run.returncode, run.stdout) == (0, "ok\n"), run.stderr
+def test_a_large_corpus_lists_its_shards_repeatedly(module, monkeypatch, tmp_path):
+    for name, number in (("WRITTEN", 80), ("SHARD", 40)):
+        monkeypatch.setattr(module("corpora"), name, number)
+    corpus = module("corpora").random_corpus(tmp_path / "x.parsed", 200)
+    rows = list(corpus)
+    assert (len(corpus), corpus.n_shards) == (240, 6)
+    assert rows[:80] == rows[80:160] == rows[160:]
+    assert corpus.manifest["tokens"] == sum(len(row.sentence.tokens) for row in rows)
 
 
-def test_an_unknown_part(bench, capsys):
-    with pytest.raises(SystemExit) as stop:
-        bench("--only", "kernels,speed")
-    assert stop.value.code == 2
-    assert "--only speed: the parts are memory, kernels" in capsys.readouterr().err
+def test_sentences_of_one_length_are_different_ones_and_longer_ones_are_cut(module):
+    lines = [f"a b {i}" for i in range(10)] + ["a b 3", "x", "a b 1 d", "q r s t u"]
+    assert sorted(module("corpora").of_length(lines, 3, 99)) == sorted([*(f"a b {i}" for i in range(10)), "q r s"])
+    assert len(module("corpora").of_length(lines, 3, 4)) == 4
 
 
-def test_the_backends_that_are_raced_are_there(module):
-    raced = {way.backend for way in module("benchmarks.contenders").WAYS.values()}
-    assert raced - {"example", "nn.GRU"} <= set(kernels.BACKENDS)
+def test_transformers_give_the_same_vectors_whatever_the_batch(module):
+    pytest.importorskip("transformers")
+    encode = module("encode")
+    pieces = encode.tokeniser(None, TEXTS * 2)
+    size = encode.SIZES[encode.REFERENCE]._replace(layers=2, width=8, heads=2, inner=16)
+    transformer = encode.Transformer("x", "fp32", size.model(pieces), pieces)
+    alone = np.concatenate([transformer.encode([text], 1) for text in TEXTS])
+    np.testing.assert_allclose(transformer.encode(TEXTS, 3), alone, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-5)
+
+
+def test_encoders_take_turns_on_other_sentences(module):
+    calls = []
+
+    class Recorded(Namespace):
+        given, precision = "raw", "fp32"
+
+        def prepare(self, texts):
+            return texts
+
+        def encode(self, sentences, batch_size):
+            calls.append((self.name, list(sentences)))
+
+    pytest.importorskip("transformers")
+    options = Namespace(threads=[1], batches=[2], rounds=2, seconds=1e-9, sentences=3, calls=4)
+    raced = [Recorded(name="one"), Recorded(name="other")]
+    rows = list(module("encode").race(options, raced, [f"w{number}" for number in range(9)], 1))
+    turns = calls[4:]  # after two trials of each
+    first, second = ["w0", "w1"], ["w2", "w3"]
+    assert turns == [("one", first), ("other", first), ("one", second), ("other", second)]
+    assert [(row["encoder"], row["sentences"]) for row in rows] == [("one", 2), ("other", 2)]
+
+
+def test_ratios_are_to_the_best_rate_of_the_reference(module):
+    pytest.importorskip("transformers")
+
+    def row(encoder, batch, wall, cpu, threads=1, precision="fp32"):
+        about = {"words": 20, "threads": threads, "batch": batch, "encoder": encoder, "precision": precision}
+        return about | {"sentences_per_second": wall, "sentences_per_cpu_second": cpu}
+
+    reference = "all-MiniLM-L6-v2"
+    rows = [row("a", 8, 1, 30), row("a", 64, 1, 60), row(reference, 8, 1, 20), row(reference, 64, 1, 10)]
+    rows += [row("a", 8, 9, 1, threads=2), row(reference, 8, 3, 1, threads=2), row("a", 8, 1, 1, precision="bf16")]
+    ratios = [each.get("times_reference") for each in module("encode").with_ratios(rows)]
+    assert ratios == [1.5, 3, 1, 0.5, 3, 1, None]

@@ -1,8 +1,5 @@
-import argparse
 import pickle
-import random
 import sys
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,7 @@ from vector_files import write_vectors
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing.backends.builtin import BuiltinParser
-from structviews.parsing.neural import Featuriser, ParserConfig
+from structviews.parsing.neural import ParserConfig
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 
@@ -120,14 +117,6 @@ def test_goes_on_from_its_state(script, train, tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "parts/training-state.pt").exists()
 
 
-def test_silver_trees_are_shared_out_among_the_first_epochs(script):
-    gum, ewt, silver = ["g"] * 3, ["e"] * 2, list(range(7))
-    args = argparse.Namespace(epochs=5, gum_epochs=1, silver_epochs=3)
-    parts = [script.parts_of(epoch, (gum, ewt, silver), args) for epoch in range(5)]
-    assert parts == [[gum, ewt, [0, 3, 6]], [gum, ewt, [1, 4]], [gum, ewt, [2, 5]], [gum, ewt], [gum]]
-    assert script.parts_of(0, (gum, ewt, []), args) == [gum, ewt]
-
-
 def test_learns_from_vectors_and_silver_trees(script, train, treebank, tmp_path, capsys):
     vectors = np.random.default_rng(1).standard_normal((2, 16)).astype(np.float32)
     write_vectors(tmp_path / "words.vec", ["bird", "worm"], vectors)
@@ -156,38 +145,6 @@ def test_a_state_that_holds_code_is_refused(train, tmp_path):
     torch.save({"epoch": Path("x")}, tmp_path / "parser/training-state.pt")
     with pytest.raises(pickle.UnpicklingError):
         train(tmp_path / "parser", "--epochs", 1, "--gum-epochs", 0)
-
-
-def test_rare_labels_fall_back_to_their_top(script, treebank):
-    gum = script.load(treebank / "gum/train.conllu", treebank / "gum/train.ptb")
-    vocabulary = script.vocabularies(gum, 1, 5)
-    assert "S+VP" not in vocabulary["labels"]
-    assert {"", "S", "NP", "VP"} >= set(vocabulary["labels"])
-    example = script.encode(gum[2:3], vocabulary, Featuriser(vocabulary["words"], 50))[0]
-    start, end, label = example.spans[0]
-    assert (start, end, vocabulary["labels"][label]) == (0, 1, "S")
-
-
-def test_rows_of_underscores_are_left_out(script, tmp_path):
-    file = tmp_path / "t.conllu"
-    file.write_text(conllu("_/NN/0/root __/NN/1/dep") + conllu("_/NN/0/root a/NN/1/dep"))
-    assert [sentence.tokens for sentence in script.load(file)] == [("_", "a")]
-
-
-def test_batches_hold_everything_once(script, treebank):
-    gum = script.load(treebank / "gum/train.conllu", treebank / "gum/train.ptb")
-    vocabulary = script.vocabularies(gum, 1, 1)
-    examples = script.encode(gum, vocabulary, Featuriser(vocabulary["words"], 50))
-    made = list(script.batches(examples, 9, random.Random(1)))
-    assert Counter(id(e) for batch in made for e in batch) == Counter(map(id, examples))
-    assert all(len(batch) * max(len(e.tags) for e in batch) <= 9 for batch in made)
-
-
-def test_span_index(script):
-    index = script.span_index(np.array([1, 3]))
-    spans = set(zip(*(part.tolist() for part in index), strict=True))
-    assert spans == {(0, 0, 1), (1, 0, 1), (1, 1, 2), (1, 2, 3), (1, 0, 2), (1, 1, 3), (1, 0, 3)}
-    assert len(index[0]) == len(spans)
 
 
 def test_scores_of_known_errors(script):

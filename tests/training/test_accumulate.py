@@ -5,12 +5,9 @@ from itertools import islice
 import pytest
 import torch
 from corpora import small_config, topic_corpus
-from test_training import Heard, result
 
-from structviews.training.checkpoint import Place
-from structviews.training.loop import train
+from structviews.training.checkpoint import Progress
 from structviews.training.optimiser import merge_rows
-from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
 
 
@@ -40,7 +37,7 @@ def test_the_gradient_is_the_mean_of_the_batches(config, views):
     for training in (made, alone):
         training.model.double()
         training.optimiser.step = lambda: None
-    for step in islice(made.steps(Place()), 2):
+    for step in islice(made.steps(Progress()), 2):
         metrics, _ = made.step(*step.batches, words=step.words)
         each, losses = [], []
         for batch in step.batches:
@@ -55,40 +52,21 @@ def test_the_gradient_is_the_mean_of_the_batches(config, views):
 
 def test_steps_and_places(config):
     made = Training(config)
-    steps = list(made.steps(Place()))
-    assert len(steps) == made.n_steps
+    steps = list(made.steps(Progress()))
+    assert len(steps) == made.data.last_step()
     for epoch in range(2):
         mine = steps[epoch * 3 : epoch * 3 + 3]
         assert [len(step.batches) for step in mine[:2]] == [4, 4]
         assert 3 <= len(mine[2].batches) <= 4
-        assert sum(len(batch) for step in mine for batch in step.batches) == len(made.train_rows)
-        assert [step.place.batch for step in mine] == [4, 8, 0]
-        assert [step.place.epoch for step in mine] == [epoch, epoch, epoch + 1]
-    assert [step.place.step for step in steps] == list(range(1, len(steps) + 1))
-    again = list(made.steps(steps[1].place))
-    assert [step.place for step in again] == [step.place for step in steps[2:]]
+        assert sum(len(batch) for step in mine for batch in step.batches) == len(made.data.train_rows)
+        assert [step.progress.batch for step in mine] == [4, 8, 0]
+        assert [step.progress.epoch for step in mine] == [epoch, epoch, epoch + 1]
+    assert [step.progress.step for step in steps] == list(range(1, len(steps) + 1))
+    again = list(made.steps(steps[1].progress))
+    assert [step.progress for step in again] == [step.progress for step in steps[2:]]
     assert [b.position.tolist() for s in again for b in s.batches] == [
         b.position.tolist() for s in steps[2:] for b in s.batches
     ]
-
-
-@pytest.mark.parametrize("step", [1, 3, 4])
-def test_parts_make_the_whole_bit_for_bit(config, tmp_path, step):
-    whole, _, _ = result(train(config))
-    train(config.replaced(out=str(tmp_path / "parts"), steps=step))
-    extend(extended(tmp_path / "parts", epochs=None, steps=0))
-    parts, _, _ = result(train(extended(tmp_path / "parts", None, None)))
-    assert parts == whole
-
-
-def test_a_step_asks_the_device_for_nothing(config):
-    made = Training(config)
-    steps = list(islice(made.steps(Place()), 2))
-    with Heard() as heard:
-        for step in steps:
-            made.step(*step.batches, words=step.words)
-    waiting = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero", "masked_select", "_coalesce"}
-    assert not heard.names & (waiting | {name for name in heard.names if "unique" in name})
 
 
 def test_merged_rows_are_those_of_coalescing():

@@ -2,37 +2,28 @@
 
 import re
 import shutil
-import time
-from unittest.mock import ANY
 
 import numpy as np
 import pytest
 import torch
-from corpora import random_trees, small_config, small_sts14, topic_corpus
+from corpora import random_trees, small_config, topic_corpus
 from packed_runs import pack
 from safetensors.torch import load_file
 from tiny_encoders import encoder_folder
 from vector_files import write_vectors
 
-from structviews import SentenceEncoder
 from structviews.batches.batch import collate
 from structviews.batches.reader import CorpusReader
-from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import open_pool, processes_that_pay
 from structviews.encoding.expansion import expand
-from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import InputError
 from structviews.hub import push
 from structviews.hub.portable import check_arrived, stage
 from structviews.model import build_model
-from structviews.pretrained.states import FrozenEncoder
 from structviews.runs.folder import model_checksum
-from structviews.runs.settings_file import load_run, read_settings, write_settings
+from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.baselines import make_baseline
-from structviews.training.estimate import estimate
 from structviews.training.loop import train
-from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
 from structviews.views import VIEWS
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
@@ -107,20 +98,11 @@ def test_each_view_reads_the_states_as_it_reads_a_table(settings, name, inferenc
     assert torch.pdist(found[0][0].vector).max() > 1e-3
 
 
-def test_the_same_word_has_another_vector_in_another_sentence(settings):
-    training = Training(settings())
-    ids = collate(SENTENCES, training.vocabularies, ["tokens"]).ids["contextual"]
-    assert len(ids) == len(ids.distinct) == 11
-    rows = dict(training.model.each())["contextual"].tables[0].lookup(ids)
-    assert torch.pdist(rows[[0, 7, 10]]).min() > 0.01  # "the" three times
-    assert not len(ids.own)
-
-
 @pytest.mark.parametrize("cut_off", [0, 3])
 def test_a_corpus_is_read_as_sentences_in_memory_are(settings, cut_off):
     training = Training(settings(views=("seq", "avg"), cut_off=cut_off))
-    corpus, rows = training.corpus, np.array([0, 1, 2, 29, 30, 31, 50])
-    batch = training.reader.batch(rows)
+    corpus, rows = training.inputs.corpus, np.array([0, 1, 2, 29, 30, 31, 50])
+    batch = training.data.reader.batch(rows)
     sentences = [corpus.sentence(int(row)) for row in rows]
     own = torch.cat([states[: cut_off or None] for states in states_of(training, sentences)])
     table = dict(training.model.each())["contextual"].tables[0]
@@ -132,39 +114,9 @@ def test_other_channels_read_what_they_read_without_it(settings):
     """In a run with two channels, the ids of the trained one are those of a run with it alone."""
     both = Training(settings(channels=["contextual", "trained"]))
     assert [name for name, _ in both.model.each()] == ["contextual", "trained"]
-    alone = CorpusReader(both.corpus, {"trained": both.vocabularies["trained"]}, both.reader.needs)
+    alone = CorpusReader(both.inputs.corpus, {"trained": both.vocabularies["trained"]}, both.data.reader.needs)
     rows = np.arange(20, 40)
-    assert torch.equal(both.reader.batch(rows).ids["trained"].distinct, alone.batch(rows).ids["trained"].distinct)
-
-
-def test_training_learns_and_resumes(settings):
-    whole = train(settings("whole", epochs=2))
-    training = Training(settings("whole", epochs=2))
-    assert training.restore().epoch == 2
-    stopped = train(settings("parts", epochs=2, steps=3))
-    assert load_run(stopped)[1].encoder == {"files": ANY, "layers": [2], "dim": 32}
-    rest = extended(stopped, None, 0)
-    extend(rest)
-    train(rest)
-    for name, weight in load_file(whole / "model.safetensors").items():
-        assert torch.equal(weight, load_file(stopped / "model.safetensors")[name]), name
-
-
-def test_several_batches_a_step(settings):
-    run = train(settings(channels=["contextual", "trained"], accumulate=2))
-    assert Embedder.load(run).encode(SENTENCES).shape == (4, 32)
-
-
-def test_an_estimate_covers_reading_the_states(settings, monkeypatch):
-    """No batch is faster than its states, whatever a step takes."""
-    states = FrozenEncoder.states
-
-    def slow(encoder, sentences):
-        time.sleep(0.2)
-        return states(encoder, sentences)
-
-    monkeypatch.setattr(FrozenEncoder, "states", slow)
-    assert estimate(settings()).sentences_per_second <= 16 / 0.2
+    assert torch.equal(both.data.reader.batch(rows).ids["trained"].distinct, alone.batch(rows).ids["trained"].distinct)
 
 
 def test_the_encoder_is_not_trained_nor_copied(run, place):
@@ -172,44 +124,6 @@ def test_the_encoder_is_not_trained_nor_copied(run, place):
     assert weights["channels.contextual.words.0.weight"].shape == (1, 32)
     assert not weights["channels.contextual.words.0.weight"].any()
     assert not list(run.glob("vocabulary*"))
-
-
-def test_encoding_in_one_batch_and_one_by_one(run):
-    embedder = Embedder.load(run)
-    together = embedder.encode(SENTENCES)
-    alone = np.concatenate([embedder.encode([sentence]) for sentence in SENTENCES])
-    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
-    module = SentenceEncoder.load(run)
-    np.testing.assert_allclose(module(SENTENCES).detach().numpy(), together, rtol=1e-4, atol=1e-5)
-    assert Embedder.load(run).to("cpu").encode(SENTENCES).shape == together.shape
-
-
-def test_several_processes_encode_as_one(run):
-    embedder = Embedder.load(run)
-    many = [random_trees(f"the film number {i} is bad".split()) for i in range(40)]
-    with open_pool(embedder, 1) as pool:
-        np.testing.assert_allclose(embedder.encode(many, 8, pool=pool), embedder.encode(many), rtol=1e-4, atol=1e-5)
-
-
-def test_each_process_holds_the_encoder(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 25 * 10**8)
-    embedder = Embedder.load(run)
-    assert embedder.models == {embedder.vocabularies["contextual"].encoder.folder}
-    assert processes_that_pay(embedder, 10**7) == 3
-    with (tmp_path / "model.safetensors").open("wb") as weights:
-        weights.truncate(10**9)  # takes no place on the disk
-    embedder.vocabularies["contextual"].encoder.folder = tmp_path
-    assert processes_that_pay(embedder, 10**7) == 2
-    joined = Embedder.load(join_runs([Member(run), Member(run, "dep")], tmp_path / "joined"))
-    joined.members = [embedder]
-    assert processes_that_pay(joined, 10**7) == 2
-
-
-def test_a_joined_run(run, tmp_path):
-    joined = join_runs([Member(run), Member(run, "dep")], tmp_path / "joined")
-    own = Embedder.load(run).encode(SENTENCES)
-    np.testing.assert_allclose(Embedder.load(joined).encode(SENTENCES)[:, : own.shape[1]], own, rtol=1e-5)
 
 
 def test_a_random_run_and_its_digest(place, tmp_path):
@@ -223,13 +137,6 @@ def test_a_random_run_and_its_digest(place, tmp_path):
         assert Embedder.load(out).encode(SENTENCES).shape == (4, 16)
         digests.add(model_checksum(out))
     assert len(digests) == 3
-
-
-def test_fixed_and_contextual_in_a_random_run(place, tmp_path):
-    vectors = write_vectors(tmp_path / "x.vec", ["the", "of"])
-    given = {"views": ["dep", "const"], "hidden": 8, "encoder": str(place / "encoder")}
-    make_baseline("random", place / "x.parsed", tmp_path / "r", vectors, given)
-    assert Embedder.load(tmp_path / "r").encode(SENTENCES).shape == (4, 32)
 
 
 def test_a_run_finds_its_encoder_from_where_it_was_trained(place, tmp_path, monkeypatch):
@@ -324,25 +231,3 @@ def test_pushed_by_name(run, place, tmp_path, monkeypatch):
     settings["words"]["encoder"] = "../secret"
     write_settings(tmp_path / "pulled", settings)
     assert "refers to a local folder" in refused(check_arrived, tmp_path / "pulled")
-
-
-def test_commands_from_training_to_scores(command, place, tmp_path):
-    shutil.copytree(place / "x.parsed", tmp_path / "x.parsed")
-    small_sts14(tmp_path / "senteval")
-    size = ("--hidden", 8, "--epochs", 1, "--batch-size", 16)
-    words = ("--channels", "contextual", "--encoder", f"{place / 'encoder'}:0..1", "--word-pooling", "first")
-    code, out, error = command("train", "--views", "bow,seq", *words, *size, "-o", "bad")
-    assert code == 2, error
-    assert "adds up fixed word vectors, which have 32 dimensions, not 8: give --hidden 32" in error
-    code, _, error = command("train", "--views", "seq,seq-uni", *words, *size, "-o", "run")
-    assert code == 0, error
-    (tmp_path / "texts.txt").write_text("The film is bad.\nIt rains.\n")
-    code, _, error = command("encode", "run", "texts.txt", "-o", "x.npy")
-    assert code == 0, error
-    assert np.load(tmp_path / "x.npy").shape == (2, 16)
-    code, out, error = command("eval", "run", "--senteval", "senteval", "--tasks", "STS14", "--partial")
-    assert code == 0, error
-    assert "STS14" in out
-    code, _, error = command("train", "--views", "dep", "--encoder", place / "encoder", "-o", "x")
-    assert code == 2
-    assert "only the channel 'contextual' and the view 'transformer' read it" in error

@@ -10,8 +10,6 @@ from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import Row
 from structviews.errors import InputError
 from structviews.training import trainer
-from structviews.training.estimate import estimate
-from structviews.training.learnable import check_learnable, has_neighbours
 from structviews.training.loop import train
 from structviews.training.trainer import Training
 
@@ -43,21 +41,15 @@ def test_documents_of_one_sentence(tmp_path, views, settings):
     assert not (tmp_path / "run").exists()
 
 
-def test_an_estimate_says_so_too(tmp_path):
-    config = small_config(write_corpus(tmp_path / "x.parsed", rows(40, 1)), tmp_path / "run", ["bow", "bow"])
-    with pytest.raises(InputError, match=ALONE):
-        estimate(config)
-
-
 @pytest.mark.parametrize(("context", "learns"), [(1, False), (2, True)])
 def test_neighbours_are_as_far_as_the_context_goes(tmp_path, context, learns):
     corpus = write_corpus(tmp_path / "x.parsed", rows(20, 4, gap=2))
     training = Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], context=context))
     if learns:
-        check_learnable(training)
+        training.check_learnable()
     else:
         with pytest.raises(InputError, match=ALONE):
-            check_learnable(training)
+            training.check_learnable()
 
 
 def test_neighbours_may_be_in_two_shards(tmp_path):
@@ -65,7 +57,7 @@ def test_neighbours_may_be_in_two_shards(tmp_path):
     places = [(0, 0), (1, 0), (2, 0), (2, 1), (3, 0), (4, 0)]
     pairs = [Row(*place, line, random_trees(["a", f"w{line}"])) for line, place in enumerate(places, 1)]
     corpus = write_corpus(tmp_path / "x.parsed", pairs, shard_size=3)
-    assert has_neighbours(Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], held_out=0.0)))
+    assert Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], held_out=0.0)).data.has_neighbours()
 
 
 def test_an_objective_that_needs_no_neighbours_is_trained(tmp_path, monkeypatch):
@@ -76,7 +68,7 @@ def test_an_objective_that_needs_no_neighbours_is_trained(tmp_path, monkeypatch)
             "forward",
             lambda views, _: (views[0].sum(), {"loss": views[0].sum(), "anchors": torch.tensor(len(views[0]))}),
         )
-    check_learnable(training)
+    training.check_learnable()
 
 
 @pytest.mark.parametrize(
@@ -87,10 +79,10 @@ def test_batches_in_which_all_are_right(tmp_path, size, context, learns):
     settings = {"batch_size": size, "context": context, "held_out": 0.0}
     training = Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], **settings))
     if learns:
-        check_learnable(training)
+        training.check_learnable()
     else:
         with pytest.raises(InputError, match=f"^batch_size = {size}, context = {context}: every candidate is right"):
-            check_learnable(training)
+            training.check_learnable()
 
 
 def test_sentences_that_are_all_the_same(tmp_path):
@@ -103,7 +95,7 @@ def test_sentences_that_are_all_the_same(tmp_path):
 def test_one_document_is_a_warning(tmp_path):
     corpus = write_corpus(tmp_path / "x.parsed", rows(1, 40))
     with pytest.warns(UserWarning, match="one document, which is not split: none is held out for validation"):
-        check_learnable(Training(small_config(corpus, tmp_path / "run")))
+        Training(small_config(corpus, tmp_path / "run")).check_learnable()
 
 
 def test_a_corpus_that_can_be_learnt_is_read_no_further(tmp_path, monkeypatch):
@@ -112,7 +104,7 @@ def test_a_corpus_that_can_be_learnt_is_read_no_further(tmp_path, monkeypatch):
     state = torch.get_rng_state()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_learnable(training)
+        training.check_learnable()
     assert torch.equal(state, torch.get_rng_state())
 
 
@@ -129,12 +121,3 @@ def test_a_model_beyond_memory_is_one_line(tmp_path, monkeypatch):
     assert str(e.value).endswith("1.0 GB are free: lower --hidden, --word-dim or --vocabulary")
     assert {parameter.device.type for model in made for parameter in model.parameters()} == {"meta"}
     assert not (tmp_path / "run").exists()
-
-
-def test_asking_for_memory_draws_no_random_numbers(tmp_path, monkeypatch):
-    corpus = topic_corpus(tmp_path / "x.parsed")
-    checked = Training(small_config(corpus, tmp_path / "run"))
-    monkeypatch.setattr(Training, "_check_memory", lambda *_: None)
-    plain = Training(small_config(corpus, tmp_path / "run"))
-    for one, other in zip(checked.model.parameters(), plain.model.parameters(), strict=True):
-        assert torch.equal(one, other)

@@ -22,9 +22,8 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer
 from structviews.errors import InputError
 from structviews.evaluation.senteval.suite import evaluate
-from structviews.training.checkpoint import read_progress
+from structviews.training.checkpoint import extend, extended, read_progress
 from structviews.training.loop import open_monitor, train
-from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
 from structviews.words.vocabulary import count_words
 
@@ -43,7 +42,7 @@ def senteval(tmp_path, monkeypatch):
 
 
 def tasks_published():
-    from structviews.evaluation.senteval.tasks.sts import PUBLISHED  # which adds its own
+    from structviews.evaluation.senteval.tasks.pairs import PUBLISHED  # which adds its own
 
     return PUBLISHED
 

@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from safetensors.torch import load, save
 
 from structviews.training.optimiser import LazyAdam, clip_gradients
 
@@ -76,22 +75,6 @@ def test_where_every_row_occurs_it_is_adam_to_the_bit():
     assert torch.equal(lazy, plain)
 
 
-def test_a_dense_parameter_beside_a_sparse_one_is_under_adam():
-    lazy, plain, table = parameter(), parameter(), parameter(1)
-    untouched = parameter(2)
-    optimiser = LazyAdam([lazy, table, untouched], LR)
-    other = torch.optim.Adam([plain], LR, fused=True)
-    for _ in range(5):
-        lazy.grad = torch.randn(SIZE, dtype=torch.float64)
-        plain.grad = lazy.grad.clone()
-        table.grad = sparse([2], torch.ones(1, SIZE[1], dtype=torch.float64))
-        optimiser.step()
-        other.step()
-    assert torch.equal(lazy, plain)
-    assert table.ne(parameter(1)).any(dim=1).tolist() == [row == 2 for row in range(SIZE[0])]
-    assert torch.equal(untouched, parameter(2))
-
-
 def test_a_row_given_twice_has_the_sum_of_its_gradients():
     values = torch.randn(3, SIZE[1], dtype=torch.float64)
     twice, once = parameter(), parameter()
@@ -117,18 +100,3 @@ def test_clipping_is_that_of_pytorch_on_dense_gradients(largest):
     for mine, other in zip(ours[:2], dense[:2], strict=True):
         torch.testing.assert_close(mine.grad.to_dense() if mine.grad.is_sparse else mine.grad, other.grad)
     assert ours[2].grad is None
-
-
-def test_a_saved_state_goes_on_to_the_bit():
-    start = parameter().detach()
-    steps = [{row: torch.randn(SIZE[1], dtype=torch.float64) for row in some_rows(step)} for step in range(8)]
-    whole, _ = lazily(start, steps)
-    half, optimiser = lazily(start, steps[:4])
-    saved = load(save(optimiser.state_dict()["state"][0]))
-    table = torch.nn.Parameter(half.clone())
-    again = LazyAdam([table], LR, BETAS, EPS)
-    again.load_state_dict(again.state_dict() | {"state": {0: saved}})
-    for gradients in steps[4:]:
-        table.grad = sparse(list(gradients), torch.stack(list(gradients.values())))
-        again.step()
-    assert torch.equal(table, whole)

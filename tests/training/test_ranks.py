@@ -23,10 +23,9 @@ from tiny_encoders import encoder_folder
 
 from structviews.errors import InputError
 from structviews.runs.settings_file import Parsed, save_config
-from structviews.training.checkpoint import Place, read_progress
+from structviews.training.checkpoint import Progress, extend, extended, read_progress
 from structviews.training.loop import train
 from structviews.training.ranks import Ranks, deal
-from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
 
 HERE = Path(__file__).parent
@@ -71,7 +70,7 @@ def ended(processes):
 
 
 @pytest.fixture(scope="module")
-def told(corpus, tmp_path_factory):
+def gradients(corpus, tmp_path_factory):
     """The folder with both ranks' gradients."""
     folder = tmp_path_factory.mktemp("gradients")
     codes, lines = ended(start([HERE.parent / "ranks.py", "gradients", corpus, folder], folder))
@@ -79,10 +78,10 @@ def told(corpus, tmp_path_factory):
     return folder
 
 
-def steps_of(told, name):
+def steps_of(gradients, name):
     """For each step the rows of each rank's batches, and the results by name, which both ranks agree on."""
-    rows = [json.loads((told / f"{name}.{rank}.json").read_text()) for rank in range(2)]
-    results = [load_file(told / f"{name}.{rank}.safetensors") for rank in range(2)]
+    rows = [json.loads((gradients / f"{name}.{rank}.json").read_text()) for rank in range(2)]
+    results = [load_file(gradients / f"{name}.{rank}.safetensors") for rank in range(2)]
     assert results[0].keys() == results[1].keys()
     for number, batches in enumerate(zip(*rows, strict=True)):
         both = [
@@ -93,7 +92,7 @@ def steps_of(told, name):
         yield number, batches, both
 
 
-def test_gathered_negatives_are_those_of_one_process(told, corpus, tmp_path):
+def test_gathered_negatives_are_those_of_one_process(gradients, corpus, tmp_path):
     """Loss and gradients of two ranks are those of a single one with both batches, for every objective."""
     configs = worker.case_configs(corpus, tmp_path / "run")
     sizes = set()
@@ -101,10 +100,10 @@ def test_gathered_negatives_are_those_of_one_process(told, corpus, tmp_path):
         if not config.optimisation.gather_negatives:
             continue
         alone = worker.prepared(config)
-        for number, (((first,), (second,))), both in steps_of(told, name):
+        for number, (((first,), (second,))), both in steps_of(gradients, name):
             sizes.add((len(first), len(second)))
             torch.manual_seed(number)
-            metrics, _ = alone.step(alone.reader.batch(np.array(first + second)))
+            metrics, _ = alone.step(alone.data.reader.batch(np.array(first + second)))
             expected = worker.gradients(alone) | {"loss": metrics["trained"]["loss"]}
             for results in both:
                 assert results.keys() == expected.keys()
@@ -118,15 +117,15 @@ def test_gathered_negatives_are_those_of_one_process(told, corpus, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["own", "own-accumulated"])
-def test_own_negatives_give_the_mean_of_the_batches(told, corpus, tmp_path, name):
+def test_own_negatives_give_the_mean_of_the_batches(gradients, corpus, tmp_path, name):
     config = worker.case_configs(corpus, tmp_path / "run")[name]
     alone = worker.prepared(config.replaced(accumulate=1))
-    for _, batches, (results, _) in steps_of(told, name):
+    for _, batches, (results, _) in steps_of(gradients, name):
         each = []
         for rows in batches:
             of_rank = []
             for part in rows:
-                alone.step(alone.reader.batch(np.array(part)))
+                alone.step(alone.data.reader.batch(np.array(part)))
                 of_rank.append(worker.gradients(alone))
             each.append({n: torch.stack([one[n] for one in of_rank]).mean(dim=0) for n in of_rank[0]})
         for key in each[0]:
@@ -219,18 +218,18 @@ def test_more_ranks_go_on(corpus, tmp_path):
 
 def test_the_place_in_an_epoch_is_kept_to_a_step(corpus, tmp_path):
     made = Training(settings(corpus, tmp_path / "run", accumulate=2))
-    length, of_two = made.epoch_length(1), made.epoch_length(1, 2)
+    length, of_two = made.data.epoch_length(1), made.data.epoch_length(1, 2)
     assert of_two < length
     (tmp_path / "run").mkdir()
     for batch in range(of_two):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("structviews.training.trainer.load_state", lambda *_, b=batch: Place(7, 1, b, ranks=2))
+            patch.setattr("structviews.training.trainer.load_state", lambda *_, b=batch: Progress(7, 1, b, ranks=2))
             place = made.restore()
-        assert place == Place(7, 1, place.batch, ranks=1)
+        assert place == Progress(7, 1, place.batch, ranks=1)
         assert place.batch % 2 == 0
         assert 0 <= batch / of_two - place.batch / length < 2 / length
         steps = list(made.steps(place))
-        assert steps[-1].place.step == made.last_step(place) == 7 + len(steps)
+        assert steps[-1].progress.step == made.data.last_step(place) == 7 + len(steps)
 
 
 def test_an_error_of_one_rank_is_one_line(tmp_path):
@@ -262,8 +261,8 @@ def test_sentences_that_unequal_shares_leave_out(tmp_path):
     """Documents of 30, 6 and 6 sentences make shares of 30 and 12."""
     rows = [replace(row, document=max(0, row.document - 4)) for row in topic_rows(documents=7, sentences=6)]
     config = settings(write_corpus(tmp_path / "x.parsed", rows), tmp_path / "run", held_out=0.0)
-    assert Training(config).left_out == 0
-    assert Training(config, Rank(1, 2)).left_out == pytest.approx(1 - 2 * 12 / 42)
+    assert Training(config).data.left_out == 0
+    assert Training(config, Rank(1, 2)).data.left_out == pytest.approx(1 - 2 * 12 / 42)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -285,8 +284,8 @@ def test_every_rank_has_as_many_steps(corpus, tmp_path):
     for accumulate in (1, 2):
         config = settings(corpus, tmp_path / "run", accumulate=accumulate)
         made = [Training(config, Rank(rank, 3)) for rank in range(3)]
-        steps = [list(training.steps(Place(ranks=3))) for training in made]
-        assert {len(each) for each in steps} == {made[0].n_steps}
+        steps = [list(training.steps(Progress(ranks=3))) for training in made]
+        assert {len(each) for each in steps} == {made[0].data.last_step()}
         documents = [{d for s in each for b in s.batches for d in b.document.tolist()} for each in steps]
         assert not any(documents[i] & documents[j] for i, j in ((0, 1), (0, 2), (1, 2)))
-        assert [[s.place for s in each] for each in steps[1:]] == [[s.place for s in steps[0]]] * 2
+        assert [[s.progress for s in each] for each in steps[1:]] == [[s.progress for s in steps[0]]] * 2

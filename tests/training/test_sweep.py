@@ -1,8 +1,6 @@
 """Sets of views x seeds, trained into one folder."""
 
-import os
 import re
-import signal
 
 import pytest
 from corpora import topic_corpus
@@ -10,7 +8,6 @@ from shell import fails, shell_command
 
 from structviews.runs.settings_file import load_run
 from structviews.training.checkpoint import read_progress
-from structviews.training.trainer import Training
 
 FLAGS = ["--hidden", "8", "--word-dim", "6", "--batch-size", "16", "--epochs", "1", "--precision", "fp32"]
 SWEEP = ["runs", "sweep", "--views", "bow,avg", "--views", "seq,seq", "--seeds", "2", "-o", "runs/s", *FLAGS]
@@ -44,33 +41,6 @@ def test_all_runs_are_trained_and_left_alone_the_second_time(command, corpus, tm
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "runs").rglob("*") if path.is_file()} == before
 
 
-def test_an_interrupted_sweep_goes_on(command, corpus, tmp_path, monkeypatch):
-    step, taken = Training.step, []
-
-    def interrupted(self, *batches, **words):
-        taken.append(self.run.name)
-        if len(taken) == 9:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return step(self, *batches, **words)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Training, "step", interrupted)
-        ended = command(*SWEEP)
-    assert ended.code == 128 + signal.SIGTERM
-    assert re.fullmatch(r"stopped at step \d, saved; run the same command again to resume", ended.errors[-1])
-    assert set(taken) == {"bow-avg-seed1", "seq-seq-seed1"}
-    assert read_progress(tmp_path / RUNS[0]).finished
-    assert not read_progress(tmp_path / RUNS[1]).finished
-    assert not (tmp_path / RUNS[2]).exists()
-    stopped = read_progress(tmp_path / RUNS[1]).step
-    with monkeypatch.context() as patch:
-        patch.setattr(Training, "step", lambda self, *b, **w: taken.append(self.run.name) or step(self, *b, **w))
-        assert command(*SWEEP).code == 0
-    assert all(read_progress(tmp_path / name).finished for name in RUNS)
-    assert taken.count("bow-avg-seed1") == read_progress(tmp_path / RUNS[0]).step
-    assert taken.count("seq-seq-seed1") == read_progress(tmp_path / RUNS[1]).step > stopped
-
-
 def test_settings_from_a_file(command, corpus, tmp_path):
     (tmp_path / "c.toml").write_text(
         '[data]\ncorpus = "x.parsed"\n[views]\nnames = ["seq", "seq"]\nhidden = 8\n'
@@ -101,7 +71,3 @@ def test_settings_from_a_file(command, corpus, tmp_path):
 )
 def test_what_is_no_sweep(command, corpus, tmp_path, arguments, message):
     assert fails(command, tmp_path, "runs", "sweep", *arguments).startswith(f"error: {message}")
-
-
-def test_a_flag_that_train_does_not_have(command, corpus, tmp_path):
-    assert "No such option: --hiden" in fails(command, tmp_path, "runs", "sweep", "--views", "bow,avg", "--hiden", "3")

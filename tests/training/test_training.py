@@ -20,15 +20,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from structviews.batches.order import held_out
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.kernels import dispatch
-from structviews.runs.log_file import cut_log
+from structviews.kernels import message_passing, naive
+from structviews.runs.folder import cut_log
 from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runtime.processes import Interrupted
-from structviews.training.checkpoint import Place, read_progress
-from structviews.training.estimate import estimate
-from structviews.training.log import cosines
-from structviews.training.loop import train
-from structviews.training.resuming import extend, extended
+from structviews.training.checkpoint import Progress, extend, extended, read_progress
+from structviews.training.loop import estimate, train
+from structviews.training.reporting import cosines
 from structviews.training.trainer import Training
 
 # 88 training sentences and batches of 16: 5 whole ones and a rest, in the third epoch none.
@@ -59,7 +57,7 @@ def result(run):
     """All that training leaves, but for rates of progress, which no two runs share."""
     (state,) = (run / "state").glob("step-*.safetensors")  # a kill may leave what was being written
     log = [{k: v for k, v in entry.items() if k != "sentences_per_second"} for entry in log_of(run)]
-    paths = (run / "model.safetensors", state, *run.glob("vocabulary.*.txt"))
+    paths = (run / "model.safetensors", state, run / "words.safetensors")
     files = {path.name: path.read_bytes() for path in paths}
     return files, log, load_run(run)
 
@@ -88,7 +86,7 @@ def test_parts_make_the_whole_bit_for_bit(config, tmp_path, step):
     own = [entry for entry in log if entry["kind"] == "validation" and entry not in whole_log]
     assert [entry["step"] for entry in own] == ([step] if step in (1, 7) else [])
     assert [entry for entry in log if entry not in own] == whole_log
-    assert whole_log[-1]["step"] == Training(config).n_steps == STEPS
+    assert whole_log[-1]["step"] == Training(config).data.last_step() == STEPS
 
 
 def command(config_file, folder):
@@ -164,7 +162,7 @@ def test_a_stop_is_between_checkpoints_too(config, monkeypatch):
 def test_a_stop_at_the_last_step(config, settings, monkeypatch):
     expected = result(train(small_config(config.data.corpus, config.data.out + "-whole", validate_every=4, **settings)))
     config = small_config(config.data.corpus, config.data.out, validate_every=4, **settings)
-    last, step = Training(config).n_steps, Training.step
+    last, step = Training(config).data.last_step(), Training.step
     taken = []
 
     def interrupted(self, *batches, **words):
@@ -187,15 +185,6 @@ def test_a_finished_run_is_left_alone(config):
     _, said = quietly(config)
     assert said == f"{run}: already trained\n"
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
-
-
-def test_another_path_to_a_run_is_the_same_run(config, tmp_path, monkeypatch):
-    run = train(config)
-    monkeypatch.chdir(tmp_path)
-    _, said = quietly(small_config(config.data.corpus, run.name, epochs=3, validate_every=4))
-    assert said == "run: already trained\n"
-    extend(extended(run, None, None))
-    assert read_progress(run).finished
 
 
 @pytest.mark.parametrize("finished", [True, False])
@@ -228,8 +217,7 @@ def test_the_tree_backend_is_no_setting_of_the_run(corpus, tmp_path, backend, mo
 @needs_dgl
 def test_views_run_by_the_tree_backend(config, monkeypatch):
     calls = []
-    naive = dispatch._RUN["naive"]
-    monkeypatch.setitem(dispatch._RUN, "dgl", lambda *arguments: calls.append(1) or naive(*arguments))
+    monkeypatch.setattr(message_passing, "run", lambda *arguments: calls.append(1) or naive.run(*arguments))
     train(config.replaced(steps=1, held_out=0.0, tree_backend="dgl"))
     assert len(calls) == 2
 
@@ -290,7 +278,7 @@ class Heard(TorchDispatchMode):
 def test_a_step_asks_the_device_for_nothing(config, views):
     """No value and no size that depends on values; sorting a sparse gradient needs such a size."""
     made = Training(small_config(config.data.corpus, config.data.out, views))
-    batches = [step.batches[0] for step in islice(made.steps(Place()), 3)]
+    batches = [step.batches[0] for step in islice(made.steps(Progress()), 3)]
     with Heard() as heard:
         for batch in batches:
             made.step(batch)
@@ -301,7 +289,7 @@ def test_a_step_asks_the_device_for_nothing(config, views):
 
 def test_a_step_leaves_the_words_that_do_not_occur(config):
     made = Training(small_config(config.data.corpus, config.data.out))
-    _, (batch,), _ = next(made.steps(Place()))
+    _, (batch,), _ = next(made.steps(Progress()))
     tables = [table.weight for _, channel in made.model.each() for table in channel.words]
     before = [weight.detach().clone() for weight in tables]
     made.step(batch)
@@ -316,33 +304,28 @@ def test_a_step_leaves_the_words_that_do_not_occur(config):
 def test_held_out_documents_are_never_trained_on(config, monkeypatch):
     for seed in range(3):
         made = Training(small_config(config.data.corpus, config.data.out, seed=seed, held_out=0.3))
-        documents = made.reader.documents()
+        documents = made.data.reader.documents()
         chosen = held_out(documents, seed, 0.3)
-        batches = [batch for step in made.steps(Place()) for batch in step.batches]
+        batches = [batch for step in made.steps(Progress()) for batch in step.batches]
         left_out = set(documents[chosen].tolist())
         assert 0 < len(left_out) < 12
         trained_on = set().union(*(batch.document.tolist() for batch in batches))
         assert trained_on == set(range(12)) - left_out
         validated = []
         with monkeypatch.context() as patch:
-            patch.setattr(made, "_losses", lambda batch, v=validated, f=made._losses: v.append(batch) or f(batch))
+            patch.setattr(made, "losses", lambda batch, v=validated, f=made.losses: v.append(batch) or f(batch))
             made.validate()
         assert set().union(*(batch.document.tolist() for batch in validated)) == left_out
-
-
-def test_without_documents_held_out_there_is_no_validation(config):
-    run = train(small_config(config.data.corpus, config.data.out, epochs=1, held_out=0.0))
-    assert log_of(run, "validation") == []
 
 
 def test_a_validation_is_the_mean_over_its_anchors(config):
     made = Training(small_config(config.data.corpus, config.data.out, held_out=0.3, batch_size=16))
     whole = Training(small_config(config.data.corpus, config.data.out, held_out=0.3, batch_size=16))
-    rows, size = made.held_out_rows, 16
+    rows, size = made.data.held_out_rows, 16
     sums, anchors = {"loss": 0.0, "accuracy": 0.0, "chance_loss": 0.0}, 0
     for start in range(0, len(rows), size):
-        batch = whole.reader.batch(rows[start : start + size])
-        _, metrics, _ = whole._losses(batch)
+        batch = whole.data.reader.batch(rows[start : start + size])
+        _, metrics, _ = whole.losses(batch)
         document, position = batch.document.tolist(), batch.position.tolist()
         places = set(zip(document, position, strict=True))
         n = sum((d, p - 1) in places or (d, p + 1) in places for d, p in places)
@@ -376,24 +359,12 @@ def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(config, log_every, r
     assert all(tensor.isfinite().all() for tensor in load_file(run / "model.safetensors").values())
 
 
-def test_views_in_other_numbers(config, tmp_path):
-    for views in (("dep", "const", "seq"), ("seq", "seq"), ("bow", "bow", "avg", "dep-sum")):
-        run = train(small_config(config.data.corpus, tmp_path / "-".join(views), views, steps=2))
-        letters = "fghi"[: len(views)]
-        pairs = {f"cos_{a}{b}" for i, a in enumerate(letters) for b in letters[i:]}
-        assert {name for name in log_of(run)[0] if name.startswith("cos")} == pairs
-        weights = Embedder.load(run).model.channels["trained"].views
-        assert len(weights) == len(views)
-        if views == ("seq", "seq"):
-            assert not torch.equal(weights[0].network.weight_hh_l0, weights[1].network.weight_hh_l0)
-
-
 def test_dense_adam_also_moves_words_that_are_not_in_the_batch(config):
     training = Training(config.replaced(views=("seq", "bow"), dense_adam=True))
     tables = [table.weight for table in training.model.channels["trained"].words]
     plain = [torch.nn.Parameter(table.detach().clone()) for table in tables]
     theirs = torch.optim.Adam(plain, config.optimisation.lr)
-    for step in islice(training.steps(Place()), 4):
+    for step in islice(training.steps(Progress()), 4):
         before = tables[0].detach().clone()
         training.step(*step.batches)
         for ours, mine in zip(tables, plain, strict=True):
@@ -401,7 +372,7 @@ def test_dense_adam_also_moves_words_that_are_not_in_the_batch(config):
         theirs.step()
         moved = (tables[0] != before).any(dim=1)
         absent = np.setdiff1d(np.arange(len(before)), step.words["trained"])
-        assert moved[absent].any() == (step.place.step > 1)
+        assert moved[absent].any() == (step.progress.step > 1)
     torch.testing.assert_close(tables, plain)
 
 

@@ -1,6 +1,5 @@
 """The view ``transformer``: training, resuming, encoding, sharing and exporting a run with a trained transformer."""
 
-import pickle
 import shutil
 from pathlib import Path
 
@@ -21,26 +20,21 @@ from transformers import (
     MPNetConfig,
     XLMConfig,
 )
-from vector_files import write_vectors
 
 from structviews import SentenceEncoder
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import open_pool
-from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.next_sentence import unseen
-from structviews.evaluation.senteval.tasks.sts import PUBLISHED
+from structviews.evaluation.senteval.tasks.pairs import PUBLISHED
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.loading import Blueprint
 from structviews.runs.file_checks import verify
 from structviews.runs.settings_file import read_settings, write_settings
-from structviews.training.baselines import make_baseline
-from structviews.training.checkpoint import Place
+from structviews.training.checkpoint import Progress, extend, extended
 from structviews.training.loop import open_monitor, train
 from structviews.training.ranks import Ranks
-from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training, training_bytes
 from structviews.views.transformer import Transformer, TransformerConfig, freeze_below
 
@@ -90,8 +84,8 @@ def test_it_begins_as_the_encoder_reads_each_sentence(settings, tmp_path, kind, 
     folder = encoder_folder(tmp_path / kind, kind)
     training = Training(settings(encoder=str(folder), sentence_pooling=pooling))
     model, pieces = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
-    sentences = [training.corpus.sentence(row).tokens for row in (0, 3, 40)]
-    batch = training.reader.batch(np.array([0, 3, 40]))
+    sentences = [training.inputs.corpus.sentence(row).tokens for row in (0, 3, 40)]
+    batch = training.data.reader.batch(np.array([0, 3, 40]))
     with torch.no_grad():
         found = training.model.eval().encode(batch)[0][0].vector
         for vector, words in zip(found, sentences, strict=True):
@@ -99,16 +93,6 @@ def test_it_begins_as_the_encoder_reads_each_sentence(settings, tmp_path, kind, 
             states = model(**given).last_hidden_state[0]
             expected = states.mean(dim=0) if pooling == "mean" else states[0]
             torch.testing.assert_close(vector, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_corpus_is_read_as_sentences_in_memory_are(settings):
-    training = Training(settings(views=("transformer", "seq"), cut_off=3))
-    rows = np.array([0, 1, 29, 50])
-    pieces = training.reader.batch(rows).sentence_pieces
-    cut = [training.corpus.sentence(int(row)).tokens[:3] for row in rows]
-    own = training.blueprint.aligner.read(cut)
-    assert pieces.ids.tolist() == own.ids.tolist()
-    assert pieces.lengths.tolist() == own.lengths.tolist()
 
 
 def test_a_sentence_that_is_too_long_is_cut_and_one_without_pieces_is_unknown(settings):
@@ -218,13 +202,6 @@ def test_encoding_never_drops_states(run):
     assert all(module.training for module in encoder.modules())
 
 
-def test_recomputed_layers_learn_the_same(settings):
-    plain, again = (train(settings(f"{recompute}", steps=4, recompute=recompute)) for recompute in (False, True))
-    other = weights_of(again)
-    for name, weight in weights_of(plain).items():
-        torch.testing.assert_close(weight, other[name], rtol=1e-5, atol=1e-6)
-
-
 def test_a_monitor_encodes_as_the_run_does(settings, tmp_path, monkeypatch):
     for file, size in small_sts14(tmp_path / "senteval").items():
         monkeypatch.setitem(PUBLISHED, file, size)
@@ -238,55 +215,16 @@ def test_a_monitor_encodes_as_the_run_does(settings, tmp_path, monkeypatch):
     np.testing.assert_allclose(found, Embedder.load(run).encode(SENTENCES), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("top_layers", [0, 1])
-def test_a_run_is_pickled_to_the_same_bytes_after_use_and_loaded_without_gradients(settings, top_layers):
-    run = train(settings(steps=2, top_layers=top_layers))
-    with torch.inference_mode():
-        embedder = Embedder.load(run)
-    before = pickle.dumps(embedder)
-    expected = embedder.encode(SENTENCES)
-    assert pickle.dumps(embedder) == before
-    np.testing.assert_array_equal(pickle.loads(before).encode(SENTENCES), expected)
-
-
-def test_half_precision(settings):
-    run = train(settings(precision="bf16", steps=4))
-    assert all(weight.isfinite().all() for weight in weights_of(run).values())
-
-
-@pytest.mark.parametrize("objective", ["quick-thoughts", "consensus"])
-def test_other_objectives(settings, objective):
-    views = ("transformer", "transformer") if objective == "quick-thoughts" else ("transformer", "seq")
-    run = train(settings(views=views, objective=objective, steps=2))
-    assert np.isfinite(Embedder.load(run).encode(SENTENCES)).all()
-
-
-def test_views_that_learn_nothing_read_the_words_of_another(settings):
-    run = train(settings(views=("transformer", "average", "seq"), steps=2))
-    assert [len(row) for row in Embedder.load(run).encode(SENTENCES)] == [32 + 6 + 32] * len(SENTENCES)
-
-
 def test_views_that_learn_nothing_have_the_dimension_of_the_words_they_read(settings):
     """Those of ``bow``, whose words have the dimension of its vectors, and not of the view before it."""
     run = train(settings(views=("transformer", "bow", "average"), steps=2))
     assert [len(row) for row in Embedder.load(run).encode(SENTENCES)] == [32 + 32 + 32] * len(SENTENCES)
 
 
-def test_fixed_words_beside_it(settings, tmp_path):
-    vectors = write_vectors(tmp_path / "x.vec", ["the", "of"])
-    run = train(settings(channels=["fixed"], vectors=str(vectors), steps=2))
-    assert Embedder.load(run).encode(SENTENCES).shape == (len(SENTENCES), 64)
-
-
-def test_contextual_words_of_the_same_encoder(settings):
-    run = train(settings(channels=["contextual"], steps=2))
-    assert Embedder.load(run).encode(SENTENCES).shape == (len(SENTENCES), 64)
-
-
 def test_simcse(settings):
     """Every sentence counts, and the two encodings differ by dropout alone."""
     training = Training(settings(views=("transformer",), objective="simcse", lr=1e-3))
-    batch = training.reader.batch(np.arange(20))
+    batch = training.data.reader.batch(np.arange(20))
     context = training.model.context(batch, 1)
     torch.manual_seed(0)
     _, metrics, ((first, second),) = training.model.losses(batch, context)
@@ -303,7 +241,7 @@ def test_simcse(settings):
 )
 def test_what_reads_no_neighbours_is_trained_on_random_sentences(settings, objective, views, drawn):
     training = Training(settings(views=views, objective=objective, batch_size=10))
-    (first, *_) = training.steps(Place())
+    (first, *_) = training.steps(Progress())
     documents = first.batches[0].document
     assert (len(documents.unique()) > 2) == drawn  # each has ten sentences
 
@@ -317,19 +255,19 @@ def test_lines_in_no_order_are_held_out_and_dealt_one_by_one(place, tmp_path, mo
         return small_config(lines, tmp_path / "run", views, **own | others)
 
     one = Training(settings(["transformer"], objective="simcse"))
-    assert 2 <= len(one.held_out_rows) <= 20
-    assert sorted([*one.train_rows, *one.held_out_rows]) == [*range(40)]
+    assert 2 <= len(one.data.held_out_rows) <= 20
+    assert sorted([*one.data.train_rows, *one.data.held_out_rows]) == [*range(40)]
     run, corpus = train(settings(["transformer"], objective="simcse", steps=2)), ParsedCorpus.open(lines)
-    assert np.flatnonzero(unseen([run], corpus, np.zeros(40))).tolist() == one.held_out_rows.tolist()
+    assert np.flatnonzero(unseen([run], corpus, np.zeros(40))).tolist() == one.data.held_out_rows.tolist()
     monkeypatch.setattr(Ranks, "count", 2)
     shares = []
     for rank in range(2):
         monkeypatch.setattr(Ranks, "rank", rank)
-        steps = Training(one.config).steps(Place())
+        steps = Training(one.config).steps(Progress())
         shares.append({row for step in steps for batch in step.batches for row in batch.position.tolist()})
     assert min(map(len, shares)) >= 8
     assert not shares[0] & shares[1]
-    assert shares[0] | shares[1] <= {*one.train_rows.tolist()}
+    assert shares[0] | shares[1] <= {*one.data.train_rows.tolist()}
     with pytest.raises(InputError, match="has enough training documents for 1 of 2 processes"):
         Training(settings(["transformer", "dep"]))
 
@@ -371,50 +309,6 @@ def test_a_run_needs_nothing_of_the_encoder_that_it_began_from(run, place, tmp_p
         np.testing.assert_array_equal(Embedder.load(copy).encode(SENTENCES), before)
     finally:
         moved.rename(place / "encoder")
-
-
-def test_encoding_in_one_batch_and_one_by_one(run):
-    embedder = Embedder.load(run)
-    together = embedder.encode(SENTENCES)
-    alone = np.concatenate([embedder.encode([sentence]) for sentence in SENTENCES])
-    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)
-    module = SentenceEncoder.load(run)
-    np.testing.assert_allclose(module(SENTENCES).detach().numpy(), together, rtol=1e-4, atol=1e-5)
-    module(SENTENCES).sum().backward()
-    assert module.get_parameter(f"encoder.model.{NETWORK}encoder.layer.0.output.dense.weight").grad.any()
-    pooled = embedder.with_representation(pooling="pooled").encode(SENTENCES)
-    assert pooled.shape == (len(SENTENCES), 8 * 32)
-
-
-def test_one_view_alone_reads_what_it_needs(run):
-    embedder = Embedder.load(run)
-    both = embedder.encode(SENTENCES)
-    for i, view in enumerate(("transformer", "dep")):
-        alone = embedder.with_view(view).encode(SENTENCES)
-        np.testing.assert_allclose(alone, both[:, 32 * i : 32 * (i + 1)], rtol=1e-4, atol=1e-5)
-
-
-def test_several_processes_encode_as_one(run):
-    embedder = Embedder.load(run)
-    many = [random_trees(f"the film number {i} is bad".split()) for i in range(40)]
-    with open_pool(embedder, 1) as pool:
-        np.testing.assert_allclose(embedder.encode(many, 8, pool=pool), embedder.encode(many), rtol=1e-4, atol=1e-5)
-
-
-def test_a_joined_run(run, tmp_path):
-    joined = join_runs([Member(run), Member(run, "transformer")], tmp_path / "joined")
-    own = Embedder.load(run).encode(SENTENCES)
-    np.testing.assert_allclose(Embedder.load(joined).encode(SENTENCES)[:, :64], own, rtol=1e-5)
-
-
-def test_an_untrained_run_has_the_encoder_as_it_is(place, tmp_path):
-    given = {"views": ["transformer", "dep"], "hidden": 32, "encoder": str(place / "encoder")}
-    make_baseline("random", place / "x.parsed", tmp_path / "frozen", None, given)
-    model, pieces = (kind.from_pretrained(place / "encoder") for kind in (AutoModel, AutoTokenizer))
-    found = Embedder.load(tmp_path / "frozen").with_view("transformer").encode([SENTENCES[1]])
-    with torch.no_grad():
-        expected = model.eval()(**pieces("it rains", return_tensors="pt")).last_hidden_state[0].mean(dim=0)
-    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_starting_from_a_run(settings, run):
@@ -489,25 +383,3 @@ def test_shared_without_the_folder_it_began_from(run, tmp_path, name):
     np.testing.assert_array_equal(
         Embedder.load(tmp_path / "pulled").encode(SENTENCES), Embedder.load(run).encode(SENTENCES)
     )
-
-
-def test_commands_from_training_to_scores_and_an_export(command, place, tmp_path):
-    sentence_transformers = pytest.importorskip("sentence_transformers")
-    shutil.copytree(place / "x.parsed", tmp_path / "x.parsed")
-    small_sts14(tmp_path / "senteval")
-    size = ("--hidden", 32, "--epochs", 1, "--batch-size", 16)
-    given = ("--views", "transformer,seq", "--encoder", place / "encoder", "--top-layers", 1)
-    code, _, error = command("train", *given, *size, "-o", "run")
-    assert code == 0, error
-    code, out, error = command("eval", "run", "--senteval", "senteval", "--tasks", "STS14", "--partial")
-    assert code == 0, error
-    assert "STS14" in out
-    code, out, error = command("runs", "export", "run", "-o", "exported")
-    assert code == 0, error
-    embedder = Embedder.load(tmp_path / "run").with_view("transformer")
-    texts = ["The film isn't bad, but it was long.", "It rains."]
-    model = sentence_transformers.SentenceTransformer(str(tmp_path / "exported"), device="cpu")
-    np.testing.assert_allclose(model.encode(texts), embedder.encode(texts), rtol=1e-4, atol=1e-5)
-    code, _, error = command("runs", "export", "run", "-o", "exported")
-    assert code == 2
-    assert "exported: already exists" in error

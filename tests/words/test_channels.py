@@ -12,9 +12,8 @@ from structviews.batches.batch import collate
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.runs.settings_file import load_run
-from structviews.training.checkpoint import read_progress
+from structviews.training.checkpoint import extend, extended, read_progress
 from structviews.training.loop import train
-from structviews.training.resuming import extend, extended
 from structviews.training.trainer import Training
 from structviews.words.vector_files import WordVectors, fixed_words
 from structviews.words.vocabulary import UNKNOWN, count_words
@@ -84,9 +83,9 @@ def test_the_fixed_table_is_one_and_learns_nothing(config):
 
 
 def _start():
-    from structviews.training.checkpoint import Place
+    from structviews.training.checkpoint import Progress
 
-    return Place()
+    return Progress()
 
 
 def test_a_channel_learns_beside_another_what_it_learns_alone(config):
@@ -107,7 +106,7 @@ def test_parts_make_the_whole_bit_for_bit(config, step, tmp_path):
     train(parts.replaced(steps=step))
     extend(extended(tmp_path / "parts", epochs=None, steps=0))
     again = train(extended(tmp_path / "parts", None, None))
-    for name in ("model.safetensors", "vocabulary.fixed.txt", "vocabulary.trained.txt"):
+    for name in ("model.safetensors", "words.safetensors"):
         assert (again / name).read_bytes() == (whole / name).read_bytes()
     assert load_run(again) == load_run(whole)
 

@@ -13,11 +13,12 @@ from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
 from structviews.runs.settings_file import load_run
+from structviews.runs.weights import load_words
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.learning import learn_file
 from structviews.words.vector_files import WordVectors, fixed_words
-from structviews.words.vocabulary import UNKNOWN, Vocabulary
+from structviews.words.vocabulary import UNKNOWN
 from structviews.words.word_settings import Word2VecConfig
 
 DIM = 6
@@ -109,7 +110,7 @@ def test_a_baseline_weighs_words_by_their_count_in_any_case(corpus, file, tmp_pa
 
 def test_words_that_differ_in_case_are_one_word_of_the_file(corpus, file, tmp_path):
     run = train(small_config(corpus, tmp_path / "run", ("avg", "seq"), epochs=1))
-    own = set(Vocabulary.load(run / "vocabulary.trained.txt").words)
+    own = set(load_words(run, "trained").words)
     found = [word for word in KNOWN if word in own or word.title() in own]
     assert len(found) < sum(word.lower() in KNOWN for word in own)
     report = expand(run, file)

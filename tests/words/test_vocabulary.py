@@ -7,6 +7,8 @@ from corpora import opened, tiny_corpus, topic_corpus
 
 from structviews.batches.batch import WordIds
 from structviews.errors import InputError
+from structviews.runs.weights import load_words, save_vocabularies
+from structviews.runtime.seals import write_arrays
 from structviews.views.word_tables import WordTable
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
@@ -43,18 +45,20 @@ def test_ids_of_words():
 
 def test_a_saved_vocabulary_comes_back(tmp_path):
     words = [UNKNOWN, "naïve", "日本", "'s", "\U0001f426"]
-    Vocabulary(words).save(tmp_path / "words.txt")
-    assert Vocabulary.load(tmp_path / "words.txt").words == words
+    save_vocabularies(tmp_path, {"trained": Vocabulary(words), "fixed": Vocabulary(words[:2])})
+    assert load_words(tmp_path, "trained").words == words
+    assert load_words(tmp_path, "fixed").words == words[:2]
+    with pytest.raises(InputError, match=r"words\.safetensors: damaged: it has no words of the channel 'other'"):
+        load_words(tmp_path, "other")
 
 
 def test_files_that_are_no_vocabulary(tmp_path):
-    path = tmp_path / "words.txt"
-    with pytest.raises(InputError, match=r"words\.txt: No such file.*vocabulary"):
-        Vocabulary.load(path)
-    for content in (b"", b"bird\n", b"<unk>\n\xff\n"):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match=r"words\.txt: ") as error:
-            Vocabulary.load(path)
+    with pytest.raises(InputError, match=r"words\.safetensors: no such file"):
+        load_words(tmp_path, "trained")
+    for content in (b"", b"bird", b"<unk>\n\xff"):
+        write_arrays(tmp_path / "words.safetensors", {"trained": np.frombuffer(content, np.uint8)})
+        with pytest.raises(InputError, match=r"words\.safetensors: damaged") as error:
+            load_words(tmp_path, "trained")
         assert "\n" not in str(error.value)
 
 

@@ -26,8 +26,7 @@ from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed, load_run
-from structviews.runs.vocabularies import empty_table, load_blueprint, load_vocabularies
-from structviews.runs.weights import check_weights, load_weights
+from structviews.runs.weights import check_weights, empty_table, load_blueprint, load_vocabularies, load_weights
 from structviews.runtime.device import Unfilled, best_device, encodes_in, move
 from structviews.views.tree_views import attention_weights
 from structviews.words.vocabulary import Vocabulary

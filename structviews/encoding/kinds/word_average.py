@@ -18,8 +18,9 @@ from structviews.encoding.pooled import PooledEmbedder
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.representation import Encoder, reduce_segments
 from structviews.errors import InputError
-from structviews.runs.folder import WEIGHTS
+from structviews.runs.folder import WEIGHTS, WORDS
 from structviews.runs.settings_file import Parsed
+from structviews.runs.weights import load_words, save_vocabularies
 from structviews.runs.which_vectors import Representation
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.views.view import Encoded
@@ -33,7 +34,7 @@ from structviews.words.vocabulary import (
     unsupervised_inverse_frequencies,
 )
 
-WORDS = "vocabulary.words.txt"
+CHANNEL = "words"  # under which the run keeps its vocabulary
 ROWS_AT_ONCE = 2**16
 REMEDY = "make the baseline again"
 
@@ -101,7 +102,7 @@ class WordBaseline(PooledEmbedder):
     def write(self, run: Path) -> dict[str, Any]:
         """Write weights and vocabulary; return the entries for the run's settings."""
         write_arrays(run / WEIGHTS, self.tensors, {"kind": self.views[0], "vectors": self.vectors.fingerprint})
-        self.vocabulary.save(run / WORDS)
+        save_vocabularies(run, {CHANNEL: self.vocabulary})
         return {"vectors": str(self.vectors.path.resolve())}
 
     @classmethod
@@ -115,7 +116,7 @@ class WordBaseline(PooledEmbedder):
         about = parsed.vectors  # looked up in the same letter case, too
         if (vectors.fingerprint, vectors.uncased) != (about.get("fingerprint"), about.get("uncased", False)):
             raise InputError(f"{vectors.path}: not the word vectors that {run} was made from: make the baseline again")
-        tensors, vocabulary = read_arrays(run / WEIGHTS, REMEDY), Vocabulary.load(run / WORDS, vectors.uncased)
+        tensors, vocabulary = read_arrays(run / WEIGHTS, REMEDY), load_words(run, CHANNEL, vectors.uncased)
         wanted: dict[str, tuple[int, ...]] = {"weights": (len(vocabulary),)}
         if RECIPES[kind].center_words:
             wanted |= {"mean": (vectors.dim,), "directions": (first_directions(vectors), vectors.dim)}

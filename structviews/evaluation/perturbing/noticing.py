@@ -1,23 +1,190 @@
 """How far the vectors of altered sentences are from those of the originals, for each view of a run.
 
-Shapes: n sentences of a sample, d dimensions of a vector.
+Sentences of a parsed English corpus that the rules of ``perturbations`` fit are drawn and altered; both are encoded,
+and their distances are shown.
+
+Shapes: B sentences read, n sentences of a sample, d dimensions of a vector.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
+from rich.text import Text
 
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
-from structviews.evaluation.perturbing.altered import Sample
+from structviews.errors import InputError, unknown
+from structviews.evaluation.parses import Parses
+from structviews.evaluation.perturbing.clause import Clause, Spelling
+from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Perturbation
 from structviews.evaluation.scores.intervals import Difference, Proportion, holm, mean_difference, proportion
 from structviews.runtime.arrays import Array
-from structviews.runtime.terminal import OnProgress
+from structviews.runtime.terminal import OnProgress, Table
 
+SHORTEST, LONGEST = 4, 28
+READ = 200_000
+"""Most sentences that are read, from shards drawn at random."""
+INNER_MARKS = (",", "-", "$", "%")
+# A participle may be rarer than the past tense; wrong tags of a few "took" or "began" are rarer still.
+LEAST_SHARE = 0.2
 WHOLE = "all views"
 """The name of the vector that ``encode`` returns, beside those of the views."""
 # Sums in another order make equal bags differ a little: distances below this are 0, and those as close are equal.
 ROUNDING = 1e-6
+NOTES = (
+    "+ keeps the meaning, - changes it: the cosine distance of an altered sentence to its original, as a percentage of "
+    "the mean distance to the other originals of its kind: 0 = not noticed, 100 = as far as another sentence",
+    "A nearer than B: the percentage of sentences with both forms whose form A is nearer to the original; "
+    "equally near counts as half",
+    "with the 95 % interval of a bootstrap over documents",
+)
+NOTES_OF_TWO = (
+    "A - B with the 95 % interval of a paired bootstrap over documents, and its two-sided p, at least 0.001; "
+    "Holm: p corrected for all rows, bold below 0.05",
+    "the intervals are for these two trained models; they do not include the variance between training seeds",
+)
+
+Tokens = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sentences that a rule fits, or both rules of a contrast, in random order.
+
+    Attributes:
+        kinds: the perturbation; of a contrast, the one that keeps the meaning and the one that changes it.
+        documents: (n,) document of each sentence.
+        originals: the sentences' words.
+        altered: for each kind, the words of each sentence after it.
+    """
+
+    kinds: tuple[Perturbation, ...]
+    documents: Array
+    originals: list[Tokens]
+    altered: list[list[Tokens]]
+
+    def __len__(self) -> int:
+        return len(self.originals)
+
+    @property
+    def name(self) -> str:
+        """The kind, or what the contrast asks."""
+        return name_of(self.kinds)
+
+
+def name_of(group: Sequence[Perturbation]) -> str:
+    """The name of a kind alone, or of a contrast's two."""
+    return " nearer than ".join(kind.name for kind in group)
+
+
+def chosen_kinds(names: Sequence[str]) -> list[Perturbation]:
+    """The perturbations with these names, in the order of the table; all of them for the single name ``all``.
+
+    Raises:
+        InputError: for an unknown name, or none.
+    """
+    if list(names) == ["all"]:
+        return list(KINDS.values())
+    for name in names:
+        if name not in KINDS:
+            raise unknown("perturbation", name, [*KINDS, "all"])
+    if not names:
+        raise InputError(f"--by: empty: choose from {', '.join(KINDS)}, or all")
+    return [kind for name, kind in KINDS.items() if name in names]
+
+
+def with_contrasts(kinds: Sequence[Perturbation]) -> list[tuple[Perturbation, ...]]:
+    """Each kind alone, then the pairs of ``CONTRASTS`` of which both are among the kinds."""
+    pairs = [(KINDS[keeping], KINDS[changing]) for keeping, changing in CONTRASTS]
+    return [*((kind,) for kind in kinds), *(pair for pair in pairs if set(pair) <= set(kinds))]
+
+
+def draw(corpus: ParsedCorpus, kinds: Sequence[Perturbation], most: int, seed: int) -> list[Sample]:
+    """At most ``most`` sentences for each kind and each contrast; those with fewer than two are left out.
+
+    What is drawn for one does not depend on which others are asked for.
+
+    Raises:
+        InputError: if the corpus is of another language, lacks trees or tags, or has no sentence that a rule fits.
+    """
+    language = corpus.parser.get("language", "en")
+    if language != "en":
+        raise InputError(
+            f"{corpus.path}: in the language {language!r}: the rules are for English: give an English corpus"
+        )
+    corpus.require("dependency")
+    corpus.require("constituency")
+    rng = np.random.default_rng(seed)
+    parses = Parses.read(corpus, SHORTEST, LONGEST, READ, rng)
+    if "tags" in parses.lacking:
+        raise InputError(
+            f"{corpus.path} has no part-of-speech tags (parser {corpus.parser['name']}): "
+            "parse the text again with the parser builtin"
+        )
+    samples = []
+    if len(parses) and len(order := rng.permutation(plain_sentences(parses))):
+        samples = [each for each in alter(parses, order, with_contrasts(kinds), most, seed) if len(each) > 1]
+    if not samples:
+        raise InputError(
+            f"{corpus.path}: no two sentences that can be altered by {', '.join(kind.name for kind in kinds)}: "
+            "give a larger corpus, or other kinds"
+        )
+    return samples
+
+
+def plain_sentences(parses: Parses) -> Array:
+    """The sentences that end with a full stop and have no quotes, brackets, dashes and the like, each once; (k,)."""
+    last = parses.positions == parses.lengths[parses.sentences] - 1
+    stop = parses.words.isin(".")
+    wrong = np.where(last, ~stop, parses.is_punctuation & ~parses.words.isin(*INNER_MARKS))
+    plain = np.bincount(parses.sentences[wrong], minlength=len(parses)) == 0
+    found: Array = np.flatnonzero(plain & parses.first_occurrences(LONGEST, np.random.default_rng(0)))
+    return found
+
+
+def alter(
+    parses: Parses, order: Array, groups: Sequence[tuple[Perturbation, ...]], most: int, seed: int
+) -> list[Sample]:
+    """The first ``most`` sentences in this order (k,) that all rules of a group fit and change, for each group."""
+    spelling = spelling_of(parses)
+    # The names are part of the seed, so that a group's random numbers do not depend on the other groups.
+    generators = [np.random.default_rng([seed, *" ".join(kind.name for kind in group).encode()]) for group in groups]
+    found: list[dict[int, list[Tokens]]] = [{} for _ in groups]
+    for index in order.tolist():
+        clause = Clause(parses.sentence(index), spelling)
+        for group, random, forms in zip(groups, generators, found, strict=True):
+            if len(forms) < most and (altered := _altered(clause, group, random)):
+                forms[index] = [clause.sentence.tokens, *altered]
+        if min(map(len, found)) == most:
+            break
+    samples = []
+    for group, forms in zip(groups, found, strict=True):
+        originals, *altered_by = ([each[k] for each in forms.values()] for k in range(len(group) + 1))
+        samples.append(Sample(group, parses.documents[np.array(list(forms), np.int64)], originals, altered_by))
+    return samples
+
+
+def _altered(clause: Clause, group: tuple[Perturbation, ...], random: np.random.Generator) -> list[Tokens]:
+    """The sentence after each rule; empty if one does not fit or changes nothing."""
+    altered = []
+    for kind in group:
+        words = kind.rule(clause, random)
+        if not words or clause.written(words) == clause.sentence.tokens:
+            return []
+        altered.append(clause.written(words))
+    return altered
+
+
+def spelling_of(parses: Parses) -> Spelling:
+    """How these sentences spell words; "killed" is a participle like its past tense, "took" is not."""
+    words = parses.words.mapped([name.lower() for name in parses.words.names])
+    past, participle = (
+        np.bincount(words.ids[parses.tags.isin(tag)], minlength=len(words.names)) for tag in ("VBD", "VBN")
+    )
+    alike = words.names[(past > 0) & (participle > 0) & (participle >= LEAST_SHARE * past)]
+    return Spelling(frozenset(name for name in parses.words.names if name[:1].islower()), frozenset(alike))
 
 
 @dataclass(frozen=True)
@@ -44,14 +211,14 @@ class Row:
     """One measure of one view, for one run or two.
 
     Attributes:
-        what: the sample's name.
+        sample: the sample's name.
         view: name of the view, or ``WHOLE``.
         found: the mean with its interval, of each run that has the view, by the run's place.
         difference: the paired difference of two runs, if both have the view.
         adjusted: its p by Holm's method.
     """
 
-    what: str
+    sample: str
     view: str
     found: dict[int, Proportion]
     difference: Difference | None = None
@@ -66,6 +233,14 @@ def moved_by(original: Array, altered: Array) -> Moved:
     others = 1 - (original @ total - own) / (len(original) - 1)
     distances = 1 - np.einsum("nd,nd->n", original, altered)
     return Moved(np.where(distances <= ROUNDING, 0, distances), np.maximum(others, ROUNDING))
+
+
+def _units(vectors: Array) -> Array:
+    """The vectors (n, d) at length 1, in double precision."""
+    wide = vectors.astype(np.float64)
+    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
+    units: Array = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
+    return units
 
 
 def notice(
@@ -87,12 +262,12 @@ def notice(
     total, done, found = sum(len(form) for forms in texts for form in forms), 0, []
     for forms in texts:
 
-        def told(now: int, _: int, before: int = done) -> None:
+        def show(now: int, _: int, before: int = done) -> None:
             if progress:
                 progress(before + now, total)
 
         sentences = [words for form in forms for words in form]
-        views = embedder.encode_views(sentences, progress=told)
+        views = embedder.encode_views(sentences, progress=show)
         named = {WHOLE: embedder.joined(views), **dict(zip(embedder.view_names, views, strict=True))}
         parts = {name: np.split(vectors, len(forms)) for name, vectors in named.items()}
         found.append(
@@ -105,6 +280,8 @@ def notice(
 def rows_of_runs(samples: Sequence[Sample], runs: Sequence[Sequence[Mapping[str, Sequence[Moved]]]]) -> list[Row]:
     """The table of one run, or of two with their differences: each sample, for each view.
 
+    If all sentences of a sample are of one document, the bootstrap draws sentences.
+
     Args:
         samples: the sentences.
         runs: for each run, what ``notice`` returns.
@@ -112,37 +289,69 @@ def rows_of_runs(samples: Sequence[Sample], runs: Sequence[Sequence[Mapping[str,
     views = list(dict.fromkeys(view for run in runs for view in run[0]))
     rows = []
     for number, sample in enumerate(samples):
+        documents = sample.documents if len(np.unique(sample.documents)) > 1 else np.arange(len(sample.documents))
         for view in views:
             values = {k: outcomes(run[number][view]) for k, run in enumerate(runs) if view in run[number]}
-            rows.append(_row(sample.name, view, values, sample.documents))
+            found = {k: proportion(each, documents) for k, each in values.items()}
+            difference = mean_difference(values[0], values[1], documents) if len(values) == 2 else None
+            rows.append(Row(sample.name, view, found, difference))
     adjusted = iter(holm([row.difference.p for row in rows if row.difference]))
     return [replace(row, adjusted=next(adjusted)) if row.difference else row for row in rows]
 
 
 def outcomes(moved: Sequence[Moved]) -> Array:
-    """(n,) the relative distances of one kind; of a contrast, whether the first kind's form is nearer."""
-    return moved[0].relative if len(moved) == 1 else nearer(*(each.distances for each in moved))
+    """(n,) the relative distances of one kind.
+
+    Of a contrast, 1 where the first kind's form is nearer, 0 where the second's is, and a half where they are equally
+    near up to rounding.
+    """
+    if len(moved) == 1:
+        return moved[0].relative
+    gaps = moved[1].distances - moved[0].distances
+    nearer: Array = np.where(np.abs(gaps) <= ROUNDING, 0.5, (gaps > 0).astype(float))
+    return nearer
 
 
-def nearer(keeping: Array, changing: Array) -> Array:
-    """(n,) 1 where the first distance is smaller, 0 where it is larger, a half where they are equal up to rounding."""
-    gaps = changing - keeping
-    won: Array = np.where(np.abs(gaps) <= ROUNDING, 0.5, (gaps > 0).astype(float))
-    return won
+def as_rich(rows: Sequence[Row], two: bool) -> Table:
+    """The table: of one run with a column for each view, of two with a row for each view."""
+    groups = [(name, list(group)) for name, group in groupby(rows, lambda row: row.sample)]
+    table = Table("perturbation", show_lines=not two)
+    if not two:
+        for name in ("n", *dict.fromkeys(row.view for row in rows)):
+            table.add_column(name, justify="right", no_wrap=True)
+        for name, group in groups:
+            cells = [str(row.found[0]).replace(" ", "\n", 1) for row in group]  # a value over its interval
+            table.add_row(_signed(name), f"{group[0].found[0].count:,}", *cells)
+        return table
+    for name in ("n", "view", "A", "B", "A - B", "95 % interval", "p", "Holm"):
+        table.add_column(name, justify="left" if name == "view" else "right", no_wrap=True)
+    for name, group in groups:
+        for i, row in enumerate(group):
+            head = ("", "") if i else (_signed(name), f"{next(iter(row.found.values())).count:,}")
+            values = [f"{100 * row.found[k].value:.1f}" if k in row.found else "-" for k in (0, 1)]
+            table.add_row(*head, row.view, *values, *_tested(row))
+        table.add_section()
+    return table
 
 
-def _row(what: str, view: str, values: Mapping[int, Array], documents: Array) -> Row:
-    """Means with their intervals; if all sentences are of one document, the bootstrap draws sentences."""
-    if len(np.unique(documents)) < 2:
-        documents = np.arange(len(documents))
-    found = {k: proportion(each, documents) for k, each in values.items()}
-    difference = mean_difference(values[0], values[1], documents) if len(values) == 2 else None
-    return Row(what, view, found, difference)
+def _tested(row: Row) -> tuple[str | Text, ...]:
+    """The cells of a row's difference; empty if only one run has the view."""
+    each, adjusted = row.difference, row.adjusted
+    if each is None or adjusted is None:
+        return ("",) * 4
+    ends = f"[{100 * each.low:+.1f}, {100 * each.high:+.1f}]"
+    difference = f"{100 * (each.first - each.second):+.1f}"
+    return difference, ends, f"{each.p:.3f}", Text(f"{adjusted:.3f}", style="bold" if adjusted < 0.05 else "")
 
 
-def _units(vectors: Array) -> Array:
-    """The vectors (n, d) at length 1, in double precision."""
-    wide = vectors.astype(np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    units: Array = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
-    return units
+def _signed(name: str) -> str:
+    """A kind with the sign of what it does to the meaning; a contrast as it is."""
+    return f"{'+' if KINDS[name].keeps else '-'} {name}" if name in KINDS else name
+
+
+def examples(sample: Sample, most: int) -> list[str]:
+    """Lines that show a kind and its first sentences, each with its altered form."""
+    lines = [_signed(sample.name)]
+    for original, *altered in list(zip(sample.originals, *sample.altered, strict=True))[:most]:
+        lines += [f"  {' '.join(original)}", *(f"  -> {' '.join(words)}" for words in altered)]
+    return lines

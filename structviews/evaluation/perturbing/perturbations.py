@@ -173,9 +173,9 @@ def numbers(clause: Clause, random: np.random.Generator) -> Words:
     found = [i for i in found if not i or clause.words[i - 1] not in ARTICLES]
     if not found:
         return None
-    place = found[random.integers(len(found))]
-    others = [new for new in _numbers_like(clause.words[place], random) if new not in clause.words]
-    return [*clause.words[:place], others[0], *clause.words[place + 1 :]] if others else None
+    at = found[random.integers(len(found))]
+    others = [new for new in _numbers_like(clause.words[at], random) if new not in clause.words]
+    return [*clause.words[:at], others[0], *clause.words[at + 1 :]] if others else None
 
 
 @perturbation("negated", keeps=False)
@@ -303,6 +303,6 @@ def _numbers_like(word: str, random: np.random.Generator) -> list[str]:
     """Random numbers of the size and the spelling of a number."""
     if word.lower() in NUMERALS:
         return [new.capitalize() if word[0].isupper() else new for new in random.permutation(NUMERALS).tolist()]
-    place = bisect_right(BOUNDS, int(word.replace(",", "")))
+    i = bisect_right(BOUNDS, int(word.replace(",", "")))
     spelling = "{:,}" if "," in word else "{}"
-    return [spelling.format(new) for new in random.integers(BOUNDS[place - 1], BOUNDS[place], size=8).tolist()]
+    return [spelling.format(new) for new in random.integers(BOUNDS[i - 1], BOUNDS[i], size=8).tolist()]

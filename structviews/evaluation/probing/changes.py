@@ -7,14 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.evaluation.probing.labels import (
-    NO_WORD,
-    QUOTES,
-    edit_distances,
-    top_children,
-    top_constituents,
-)
-from structviews.evaluation.probing.parses import Column, Parses
+from structviews.evaluation.parses import Column, Parses
+from structviews.evaluation.probing.labels import NO_WORD, QUOTES, edit_distances, top_children, top_constituents
 from structviews.evaluation.probing.sampling import PARTS
 from structviews.runtime.arrays import Array, inverse_of
 
@@ -33,9 +27,10 @@ class Text(NamedTuple):
     lengths: Array
 
     @classmethod
-    def of(cls, parses: Parses, sentences: Array) -> "Text":
-        """The sentences (k,), unaltered."""
-        return cls(Column(parses.words.ids[words_of(parses, sentences)], parses.words.names), parses.lengths[sentences])
+    def of(cls, parses: Parses, sentences: Array, words: Array | None = None) -> "Text":
+        """The sentences (k,), unaltered or with other words (indices) in the positions of ``words_of``."""
+        words = words_of(parses, sentences) if words is None else words
+        return cls(Column(parses.words.ids[words], parses.words.names), parses.lengths[sentences])
 
 
 def words_of(parses: Parses, sentences: Array) -> Array:
@@ -46,21 +41,15 @@ def words_of(parses: Parses, sentences: Array) -> Array:
     return words
 
 
-def punctuation(words: Column) -> Array:
-    """Whether each word has no letter or digit; (n,) bool."""
-    found: Array = np.array([not any(map(str.isalnum, name)) for name in words.names])[words.ids]
-    return found
-
-
 def pick_bigrams(parses: Parses, rng: np.random.Generator) -> Array:
     """BShift: the first word of a random bigram of each sentence, or -1 if there is none; (B,).
 
     The bigram has two different words and includes neither the sentence's first word nor punctuation. Sentences with
     double quotes are skipped.
     """
-    word = ~punctuation(parses.words) & (parses.places > 0)
+    word = ~parses.is_punctuation & (parses.positions > 0)
     ids = parses.words.ids
-    fits = word[:-1] & word[1:] & (parses.places[1:] > 1) & (ids[:-1] != ids[1:])
+    fits = word[:-1] & word[1:] & (parses.positions[1:] > 1) & (ids[:-1] != ids[1:])
     quoted = np.bincount(parses.sentences[parses.words.isin(*QUOTES)], minlength=len(parses)) > 0
     found = np.flatnonzero(fits)
     return one_a_sentence(parses, found[~quoted[parses.sentences[found]]], rng)
@@ -69,12 +58,9 @@ def pick_bigrams(parses: Parses, rng: np.random.Generator) -> Array:
 def swap(parses: Parses, sentences: Array, bigrams: Array, changed: Array) -> Text:
     """The sentences (k,), with the two words of the bigram swapped where ``changed`` (k,)."""
     words = words_of(parses, sentences)
-    at = np.searchsorted(words_starts(parses, sentences), np.arange(len(words)), side="right") - 1
-    first = changed[at] & (words == bigrams[at])
-    second = changed[at] & (words == bigrams[at] + 1)
-    return Text(
-        Column(parses.words.ids[words + first.astype(np.int64) - second], parses.words.names), parses.lengths[sentences]
-    )
+    at = (words_starts(parses, sentences) + bigrams - parses.starts[sentences])[changed]
+    words[at], words[at + 1] = words[at + 1], words[at]
+    return Text.of(parses, sentences, words)
 
 
 def words_starts(parses: Parses, sentences: Array) -> Array:
@@ -97,7 +83,7 @@ class Bigrams:
     def __init__(self, parses: Parses):
         self._n_words = len(parses.words.names)
         ids = parses.words.ids.astype(np.int64)
-        inside = parses.places[1:] > 0
+        inside = parses.positions[1:] > 0
         keys = np.sort((ids[:-1] * self._n_words + ids[1:])[inside])
         first = np.flatnonzero(np.diff(keys, prepend=-1))
         self._keys, self._counts = keys[first], np.diff(first, append=len(keys))
@@ -114,8 +100,8 @@ class Bigrams:
     def occurrence(self, words: Array, rng: np.random.Generator) -> Array:
         """A random occurrence (k,), as a position in the text, of each word (k,)."""
         among = (rng.random(len(words)) * self._counts_of_words[words]).astype(int)
-        places: Array = self._by_word[self._starts[words] + among]
-        return places
+        positions: Array = self._by_word[self._starts[words] + among]
+        return positions
 
 
 def replace_words(
@@ -140,7 +126,7 @@ def replace_words(
     ids, bigrams = parses.words.ids, Bigrams(parses)
     counts = np.bincount(ids, minlength=len(parses.words.names))
     usable = parses.tags.isin(*REPLACED) & ((counts >= least) & (counts <= most))[ids]
-    inner = (parses.places > 0) & (parses.places < parses.lengths[parses.sentences] - 1)
+    inner = (parses.positions > 0) & (parses.positions < parses.lengths[parses.sentences] - 1)
     pool = np.flatnonzero(usable)
     old = one_a_sentence(parses, np.flatnonzero(usable & inner), rng)
     old[parts < 0] = NO_WORD
@@ -151,17 +137,17 @@ def replace_words(
     open_ = np.flatnonzero(old >= 0)
     wanted = [bigrams.counts(ids[old - 1], ids[old]) - 1, bigrams.counts(ids[old], ids[(old + 1) % len(ids)]) - 1]
     for round_ in range(ROUNDS):
-        place = old[open_]
+        at = old[open_]
         # In turn: a word seen after the left neighbour, a word seen before the right neighbour, any word.
         if round_ % 3 == 2:
             drawn = rng.choice(pool, size=len(open_))
         else:
             step = 1 - 2 * (round_ % 3)
-            drawn = (bigrams.occurrence(ids[place - step], rng) + step).clip(0, len(ids) - 1)
-        fits = usable[drawn] & (parses.tags.ids[drawn] == parses.tags.ids[place]) & (ids[drawn] != ids[place])
+            drawn = (bigrams.occurrence(ids[at - step], rng) + step).clip(0, len(ids) - 1)
+        fits = usable[drawn] & (parses.tags.ids[drawn] == parses.tags.ids[at]) & (ids[drawn] != ids[at])
         fits = np.flatnonzero(fits & (home[ids[drawn]] == parts[open_]))
         for step, others in zip((-1, 1), wanted, strict=True):
-            pair = (ids[place[fits] + step], ids[drawn[fits]])
+            pair = (ids[at[fits] + step], ids[drawn[fits]])
             ratio = (bigrams.counts(*pair[::-step]) + 1) / (others[open_[fits]] + 1)
             fits = fits[(ratio <= 2) & (ratio >= 0.5)]
         new[open_[fits]] = drawn[fits]
@@ -174,7 +160,7 @@ def put(parses: Parses, sentences: Array, old: Array, new: Array, changed: Array
     words = words_of(parses, sentences)
     at = words_starts(parses, sentences) + old - parses.starts[sentences]
     words[at[changed]] = new[changed]
-    return Text(Column(parses.words.ids[words], parses.words.names), parses.lengths[sentences])
+    return Text.of(parses, sentences, words)
 
 
 class Coordinations(NamedTuple):

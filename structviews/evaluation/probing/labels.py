@@ -8,7 +8,7 @@ Shapes: B sentences, n words, m nodes, as in ``parses``.
 
 import numpy as np
 
-from structviews.evaluation.probing.parses import Column, Parses
+from structviews.evaluation.parses import Column, Parses
 from structviews.runtime.arrays import Array
 
 LENGTH_BINS = (9, 13, 17, 21, 26)
@@ -66,10 +66,10 @@ def top_constituents(parses: Parses) -> Column:
     found, labels = top_children(parses)
     sentence = parses.nodes.sentence[found]
     # Hash sequences by summing a random number for each label and position; collisions have probability 2^-64.
-    place = np.arange(len(found)) - np.searchsorted(sentence, sentence)
-    noise = np.random.default_rng(0).integers(2**64, size=(int(place.max()) + 1, len(labels.names)), dtype=np.uint64)
+    position = np.arange(len(found)) - np.searchsorted(sentence, sentence)
+    noise = np.random.default_rng(0).integers(2**64, size=(int(position.max()) + 1, len(labels.names)), dtype=np.uint64)
     first = np.searchsorted(sentence, np.arange(len(parses)))
-    sums = np.add.reduceat(noise[place, labels.ids], first)
+    sums = np.add.reduceat(noise[position, labels.ids], first)
     _, example, ids = np.unique(sums, return_index=True, return_inverse=True)
     bounds = np.append(first, len(found))
     names = ["_".join(labels.names[labels.ids[bounds[i] : bounds[i + 1]]]) for i in example]
@@ -105,7 +105,7 @@ def mean_head_distances(parses: Parses) -> Array:
 
 def root_quarters(parses: Parses) -> Array:
     """RootPos: the quarter of the sentence that contains the root of the dependency tree; (B,), 0 to 3."""
-    quarters: Array = 4 * parses.places[parses.roots] // parses.lengths
+    quarters: Array = 4 * parses.positions[parses.roots] // parses.lengths
     return quarters
 
 
@@ -132,7 +132,7 @@ def prepositional_phrases(parses: Parses) -> tuple[Array, Array]:
     Returns:
         The prepositions (k,), as word indices, and whether each attaches to the noun, (k,) bool.
     """
-    marks = np.flatnonzero(parses.relations.isin("case") & parses.tags.isin("IN", "TO") & (parses.places > 0))
+    marks = np.flatnonzero(parses.relations.isin("case") & parses.tags.isin("IN", "TO") & (parses.positions > 0))
     nouns = parses.tags.isin("NN", "NNS", "NNP", "NNPS")
     verbs = parses.tags.isin("VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
     inner = parses.head_words[marks]
@@ -155,8 +155,8 @@ def brackets(parses: Parses) -> tuple[Array, Array]:
     """
     nodes = parses.nodes
     labelled = np.flatnonzero(nodes.levels > 0)
-    place = nodes.start[labelled].astype(np.int64) * (int(nodes.end.max()) + 1) + nodes.end[labelled]
-    return nodes.sentence[labelled], place * len(parses.labels.names) + parses.labels.ids[labelled]
+    position = nodes.start[labelled].astype(np.int64) * (int(nodes.end.max()) + 1) + nodes.end[labelled]
+    return nodes.sentence[labelled], position * len(parses.labels.names) + parses.labels.ids[labelled]
 
 
 def edit_distances(parses: Parses, first: Array, second: Array) -> Array:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,15 +11,11 @@ import pyarrow.compute as pc
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_subset
 from structviews.errors import InputError
+from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.changes import Text
-from structviews.evaluation.probing.parses import Parses
-from structviews.evaluation.probing.probing_tasks import (
-    TASKS,
-    Examples,
-    Pool,
-    ProbingTask,
-)
+from structviews.evaluation.probing.probing_tasks import TASKS, Examples, Pool, ProbingTask
 from structviews.evaluation.probing.sampling import LEFT_OUT, PARTS, deal_documents
+from structviews.evaluation.senteval.tasks.probing import PROBING
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import new_folder, write_bytes
 
@@ -31,7 +26,7 @@ MANIFEST, INTACT = "probing.json", "intact.parsed"
 
 
 @dataclass(frozen=True)
-class Made:
+class TaskResult:
     """The result for a task: number of examples per part and labels, or why it was left out."""
 
     task: ProbingTask
@@ -48,7 +43,7 @@ def make_tasks(
     sentences: int = 1_000_000,
     seed: int = 1,
     progress: Callable[[str], None] = lambda stage: None,
-) -> list[Made]:
+) -> list[TaskResult]:
     """Write every task that the corpus has enough examples for.
 
     ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees.
@@ -64,105 +59,80 @@ def make_tasks(
     Raises:
         InputError: if a size is too small, the folder exists, or the corpus is too small for any task.
     """
-    check(size, sentences)
-    with new_folder(folder) as unfinished:
-        return _make_into(unfinished, corpus, size, sentences, seed, progress)
-
-
-def _make_into(
-    folder: Path, corpus: ParsedCorpus, size: int, sentences: int, seed: int, progress: Callable[[str], None]
-) -> list[Made]:
-    """Write all files to a folder; see ``make_tasks``."""
-    progress("reading")
-    parses = Parses.read(corpus, SHORTEST, LONGEST, sentences, np.random.default_rng(seed))
-    if not len(parses):
-        raise InputError(f"{corpus.path}: no sentences of {SHORTEST} to {LONGEST} words: give a larger corpus")
-    parts = deal(parses, np.random.default_rng(seed))
-    made, rows = [], []
-    for number, task in enumerate(TASKS):
-        progress(task.name)
-        # Each task has its own random numbers, so that it does not depend on the others.
-        pool = Pool(parses, parts, (size, size // 10, size // 10), np.random.default_rng([seed, number]))
-        examples, found = make_task(task, pool)
-        made.append(found)
-        if examples:
-            write_examples(folder / task.file, examples)
-            rows += [parses.rows[chosen] for chosen in examples.intact]
-    if not rows:
-        few = f"{made[0].task.name}: {made[0].reason}"
-        raise InputError(f"{corpus.path}: too small for any task ({few}): give a larger corpus")
-    progress("trees")
-    write_subset(corpus, np.unique(np.concatenate(rows)), folder / INTACT)
-    write_json(folder / MANIFEST, describe(corpus, parses, parts, made, {"size": size, "seed": seed}))
-    return made
-
-
-def check(size: int, sentences: int) -> None:
-    """Raise InputError if a size is too small."""
     if size < 10 * LEAST_OF_PART:
         raise InputError(f"size = {size}: give at least {10 * LEAST_OF_PART}, as the test part has a tenth of it")
     if sentences < 1:
         raise InputError(f"sentences = {sentences}: give at least 1")
+    with new_folder(folder) as unfinished:
+        progress("reading")
+        parses = Parses.read(corpus, SHORTEST, LONGEST, sentences, np.random.default_rng(seed))
+        if not len(parses):
+            raise InputError(f"{corpus.path}: no sentences of {SHORTEST} to {LONGEST} words: give a larger corpus")
+        rng = np.random.default_rng(seed)
+        is_first = parses.first_occurrences(LONGEST, rng)
+        parts = np.where(is_first, deal_documents(parses.documents, rng), LEFT_OUT)
+        results, rows = [], []
+        for number, (name, file) in enumerate(PROBING.items()):
+            progress(name)
+            # Each task has its own random numbers, so that it does not depend on the others.
+            pool = Pool(parses, parts, (size, size // 10, size // 10), np.random.default_rng([seed, number]))
+            examples, result = make_task(TASKS[name], pool)
+            results.append(result)
+            if examples:
+                write_examples(unfinished / file, examples)
+                rows += [parses.rows[chosen] for chosen in examples.intact]
+        if not rows:
+            few = f"{results[0].task.name}: {results[0].reason}"
+            raise InputError(f"{corpus.path}: too small for any task ({few}): give a larger corpus")
+        progress("trees")
+        write_subset(corpus, np.unique(np.concatenate(rows)), unfinished / INTACT)
+        counts = np.bincount(parts[parts >= 0], minlength=len(PARTS)).tolist()
+        described = {
+            "format": "structviews probing tasks",
+            "corpus": {"sha256": corpus.fingerprint, "parser": corpus.parser},
+            "size": size,
+            "seed": seed,
+            "sentences": dict(zip(PARTS, counts, strict=True)),
+            "documents": len(np.unique(parses.documents)),
+            "tasks": {
+                each.task.name: {
+                    "file": PROBING[each.task.name],
+                    "examples": dict(zip(PARTS, each.counts, strict=True)),
+                    "labels": list(each.labels),
+                }
+                for each in results
+                if not each.reason
+            },
+            "left_out": {each.task.name: each.reason for each in results if each.reason},
+        }
+        write_json(unfinished / MANIFEST, described)
+        return results
 
 
-def deal(parses: Parses, rng: np.random.Generator) -> np.ndarray:
-    """Assign sentences to parts by document; repetitions of a sentence belong to no part."""
-    noise = rng.integers(2**64, size=(LONGEST, len(parses.words.names)), dtype=np.uint64)
-    # Hash of each sentence: equal sentences have equal sums, others almost never.
-    sums = np.add.reduceat(noise[parses.places, parses.words.ids], parses.starts)
-    parts = np.full(len(parses), LEFT_OUT)
-    first = np.sort(np.unique(sums, return_index=True)[1])
-    parts[first] = deal_documents(parses.documents, rng)[first]
-    return parts
-
-
-def make_task(task: ProbingTask, pool: Pool) -> tuple[Examples | None, Made]:
+def make_task(task: ProbingTask, pool: Pool) -> tuple[Examples | None, TaskResult]:
     """The examples of a task, or None, and its result."""
     lacking = [need for need in task.needs if need in pool.parses.lacking]
     if lacking:
-        return None, Made(task, reason=f"the corpus has no {lacking[0]}{'' if lacking[0] == 'tags' else ' trees'}")
+        return None, TaskResult(
+            task, reason=f"the corpus has no {lacking[0]}{'' if lacking[0] == 'tags' else ' trees'}"
+        )
     examples = task.make(pool)
     counts = tuple(np.bincount(examples.parts, minlength=len(PARTS)).tolist())
     names = tuple(sorted(set(examples.labels)))
     if min(counts) < LEAST_OF_PART or len(names) < 2:
         few = f"{counts[0]:,} / {counts[1]:,} / {counts[2]:,} examples; every part needs {LEAST_OF_PART}"
-        return None, Made(task, reason=few)
-    return examples, Made(task, counts, names)
+        return None, TaskResult(task, reason=few)
+    return examples, TaskResult(task, counts, names)
 
 
 def write_examples(path: Path, examples: Examples) -> None:
     """Write one tab-separated line ``part, label, sentence`` per example; pairs have two sentences."""
+
+    def joined(text: Text) -> pa.Array:
+        words = pa.array(text.words.names, pa.string()).take(pa.array(text.words.ids))
+        offsets = pa.array(np.concatenate([[0], np.cumsum(text.lengths)]), pa.int32())
+        return pc.binary_join(pa.ListArray.from_arrays(offsets, words), " ")
+
     columns = [pa.array([PARTS[part] for part in examples.parts]), pa.array(examples.labels, pa.string())]
-    columns += [joined(text) for text in examples.texts]
-    lines = pc.binary_join_element_wise(*columns, "\t").to_pylist()
+    lines = pc.binary_join_element_wise(*columns, *map(joined, examples.texts), "\t").to_pylist()
     write_bytes(path, ("\n".join(lines) + "\n").encode())
-
-
-def joined(text: Text) -> pa.Array:
-    """Each sentence as a string of space-separated words."""
-    words = pa.array(text.words.names, pa.string()).take(pa.array(text.words.ids))
-    offsets = pa.array(np.concatenate([[0], np.cumsum(text.lengths)]), pa.int32())
-    return pc.binary_join(pa.ListArray.from_arrays(offsets, words), " ")
-
-
-def describe(
-    corpus: ParsedCorpus, parses: Parses, parts: np.ndarray, made: list[Made], settings: dict[str, Any]
-) -> dict[str, Any]:
-    """The content of ``probing.json``."""
-    return {
-        "format": "structviews probing tasks",
-        "corpus": {"sha256": corpus.fingerprint, "parser": corpus.parser},
-        **settings,
-        "sentences": dict(zip(PARTS, np.bincount(parts[parts >= 0], minlength=len(PARTS)).tolist(), strict=True)),
-        "documents": len(np.unique(parses.documents)),
-        "tasks": {
-            each.task.name: {
-                "file": each.task.file,
-                "examples": dict(zip(PARTS, each.counts, strict=True)),
-                "labels": list(each.labels),
-            }
-            for each in made
-            if not each.reason
-        },
-        "left_out": {each.task.name: each.reason for each in made if each.reason},
-    }

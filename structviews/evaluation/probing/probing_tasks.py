@@ -10,16 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing import changes, labels
 from structviews.evaluation.probing.changes import Text
-from structviews.evaluation.probing.parses import Parses
-from structviews.evaluation.probing.sampling import (
-    PARTS,
-    balance,
-    deal_words,
-    decorrelate,
-    draw,
-)
+from structviews.evaluation.probing.sampling import PARTS, balance, deal_words, decorrelate, draw
 from structviews.runtime.arrays import Array
 
 PUBLISHED_SIZE = 120_000
@@ -75,21 +69,32 @@ class Examples:
     intact: list[Array]
 
 
-@dataclass(frozen=True)
-class ProbingTask:
+class ProbingTask(NamedTuple):
     """A probing task.
 
     Attributes:
-        name: as in ``eval --tasks``; published tasks have the names of SentEval's code.
-        file: the file that it is written to.
+        name: as in ``eval --tasks`` and ``PROBING``; published tasks have the names of SentEval's code.
         needs: required annotations: ``tags``, ``dependency`` or ``constituency`` trees.
         make: makes the examples from a pool.
     """
 
     name: str
-    file: str
     needs: tuple[str, ...]
     make: Callable[[Pool], Examples]
+
+
+TASKS: dict[str, ProbingTask] = {}
+TAGS, DEPENDENCY, CONSTITUENCY = "tags", "dependency", "constituency"
+
+
+def probing_task(name: str, *needs: str) -> Callable[[Callable[[Pool], Examples]], Callable[[Pool], Examples]]:
+    """Decorator: enter what makes a task in ``TASKS``."""
+
+    def enter(make: Callable[[Pool], Examples]) -> Callable[[Pool], Examples]:
+        TASKS[name] = ProbingTask(name, needs, make)
+        return make
+
+    return enter
 
 
 def sampled(pool: Pool, sentences: Array, classes: Array, names: Array, strata: Array | None = None) -> Examples:
@@ -115,8 +120,8 @@ def common(classes: Array, parts: Array) -> Array:
     n_classes = int(classes.max(initial=0)) + 1
     inside = parts >= 0
     counts = np.bincount(parts[inside] * n_classes + classes[inside], minlength=len(PARTS) * n_classes)
-    kept: Array = (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
-    return kept
+    is_kept: Array = (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
+    return is_kept
 
 
 def intact(pool: Pool, sentences: Array, names: Array, taken: Array) -> Examples:
@@ -130,12 +135,14 @@ def strings(*names: object) -> Array:
     return np.array([str(name) for name in names], dtype=object)
 
 
+@probing_task("Length")
 def sentence_length(pool: Pool) -> Examples:
     """SentLen: the length class of the sentence, of six."""
     bins = labels.length_bins(pool.parses.lengths)
     return sampled(pool, np.arange(len(bins)), bins, strings(*range(6)))
 
 
+@probing_task("WordContent")
 def word_content(pool: Pool) -> Examples:
     """WC: which of 1,000 mid-frequency words the sentence contains; it has exactly one of them, once."""
     parses = pool.parses
@@ -153,6 +160,7 @@ def word_content(pool: Pool) -> Examples:
     return sampled(pool, parses.sentences[hits], words.ids[hits], words.names)
 
 
+@probing_task("Depth", CONSTITUENCY)
 def tree_depth(pool: Pool) -> Examples:
     """TreeDepth: depth of the constituency tree, 5 to 12, sampled to be nearly uncorrelated with length."""
     depths, lengths = labels.tree_depths(pool.parses), pool.parses.lengths
@@ -169,6 +177,7 @@ def tree_depth(pool: Pool) -> Examples:
     return intact(pool, sentences, depths[sentences].astype(str).astype(object), taken)
 
 
+@probing_task("TopConstituents", TAGS, CONSTITUENCY)
 def top_constituents(pool: Pool) -> Examples:
     """TopConst: which of the 19 most frequent constituent sequences is below the top clause, or OTHER.
 
@@ -213,28 +222,31 @@ def changed_or_not(
     return taken, classes[taken] == 1, names[classes[taken]]
 
 
+@probing_task("BigramShift")
 def bigram_shift(pool: Pool) -> Examples:
     """BShift: whether two adjacent words were swapped, I, or not, O."""
     bigrams = changes.pick_bigrams(pool.parses, pool.rng)
-    sentences = np.flatnonzero(bigrams >= 0)
-    taken, changed, names = changed_or_not(pool, sentences, strings("O", "I"))
-    chosen = sentences[taken]
+    found = np.flatnonzero(bigrams >= 0)
+    taken, changed, names = changed_or_not(pool, found, strings("O", "I"))
+    chosen = found[taken]
     text = changes.swap(pool.parses, chosen, bigrams[chosen], changed)
     return Examples(pool.parts[chosen], names, [text], [chosen[~changed]])
 
 
+@probing_task("OddManOut", TAGS)
 def odd_man_out(pool: Pool) -> Examples:
     """SOMO: whether a noun or verb was replaced, C, or not, O."""
     scale = pool.scale(pool.parts >= 0)
     least, most = (frequency * scale for frequency in ODD_FREQUENCY)
     old, new = changes.replace_words(pool.parses, pool.parts, least, most, pool.rng)
-    sentences = np.flatnonzero(new >= 0)
-    taken, changed, names = changed_or_not(pool, sentences, strings("O", "C"))
-    chosen = sentences[taken]
+    found = np.flatnonzero(new >= 0)
+    taken, changed, names = changed_or_not(pool, found, strings("O", "C"))
+    chosen = found[taken]
     text = changes.put(pool.parses, chosen, old[chosen], new[chosen], changed)
     return Examples(pool.parts[chosen], names, [text], [chosen[~changed]])
 
 
+@probing_task("CoordinationInversion", TAGS, CONSTITUENCY)
 def coordination_inversion(pool: Pool) -> Examples:
     """CoordInv: whether two coordinated clauses were inverted, I, or not, O; balanced by which clause is longer."""
     found = changes.coordinations(pool.parses)
@@ -263,22 +275,26 @@ def target_words(pool: Pool, words: Array, classes: dict[str, tuple[str, ...]]) 
     return sampled(pool, sentences, parses.tags.isin(*second)[words[sentences]].astype(np.int64), strings(*classes))
 
 
+@probing_task("Tense", TAGS, DEPENDENCY)
 def tense(pool: Pool) -> Examples:
     """Tense: whether the main verb is in the present or past tense."""
     return target_words(pool, labels.main_verbs(pool.parses), {"PRES": labels.PRESENT, "PAST": labels.PAST})
 
 
+@probing_task("SubjNumber", TAGS, DEPENDENCY)
 def subject_number(pool: Pool) -> Examples:
     """SubjNum: whether the subject of the main clause is singular or plural."""
     found = labels.arguments(pool.parses, "nsubj", "nsubj:pass")
     return target_words(pool, found, {"NN": ("NN",), "NNS": ("NNS",)})
 
 
+@probing_task("ObjNumber", TAGS, DEPENDENCY)
 def object_number(pool: Pool) -> Examples:
     """ObjNum: whether the direct object of the main clause is singular or plural."""
     return target_words(pool, labels.arguments(pool.parses, "obj"), {"NN": ("NN",), "NNS": ("NNS",)})
 
 
+@probing_task("HeadDistance", DEPENDENCY)
 def head_distance(pool: Pool) -> Examples:
     """HeadDist: whether words are near to or far from their heads, relative to sentences of the same length."""
     lengths = pool.parses.lengths
@@ -286,12 +302,14 @@ def head_distance(pool: Pool) -> Examples:
     return sampled(pool, np.arange(len(lengths)), thirds, strings("NEAR", "MIDDLE", "FAR"), lengths)
 
 
+@probing_task("RootPosition", DEPENDENCY)
 def root_position(pool: Pool) -> Examples:
     """RootPos: which quarter of the sentence contains its root; balanced within each length."""
     quarters = labels.root_quarters(pool.parses)
     return sampled(pool, np.arange(len(quarters)), quarters, strings(0, 1, 2, 3), pool.parses.lengths)
 
 
+@probing_task("PPAttachment", TAGS, DEPENDENCY)
 def attachment(pool: Pool) -> Examples:
     """PPAttach: whether the PP after the object attaches to it, N, or to the verb, V; balanced by preposition."""
     words, to_noun = labels.prepositional_phrases(pool.parses)
@@ -299,6 +317,7 @@ def attachment(pool: Pool) -> Examples:
     return sampled(pool, pool.parses.sentences[words], to_noun.astype(np.int64), strings("V", "N"), prepositions)
 
 
+@probing_task("TreeEdit", CONSTITUENCY)
 def tree_edit(pool: Pool) -> Examples:
     """TreeEdit: whether, of eight sentences, the second has the tree nearest to the first's or the farthest from it."""
     anchors = np.concatenate(
@@ -311,22 +330,3 @@ def tree_edit(pool: Pool) -> Examples:
     )
     pairs = [anchors[taken], np.where(is_far, far[taken], near[taken])]
     return Examples(pool.parts[pairs[0]], names, [Text.of(pool.parses, each) for each in pairs], pairs)
-
-
-TAGS, DEPENDENCY, CONSTITUENCY = "tags", "dependency", "constituency"
-TASKS = (
-    ProbingTask("Length", "sentence_length.txt", (), sentence_length),
-    ProbingTask("WordContent", "word_content.txt", (), word_content),
-    ProbingTask("Depth", "tree_depth.txt", (CONSTITUENCY,), tree_depth),
-    ProbingTask("TopConstituents", "top_constituents.txt", (TAGS, CONSTITUENCY), top_constituents),
-    ProbingTask("BigramShift", "bigram_shift.txt", (), bigram_shift),
-    ProbingTask("Tense", "past_present.txt", (TAGS, DEPENDENCY), tense),
-    ProbingTask("SubjNumber", "subj_number.txt", (TAGS, DEPENDENCY), subject_number),
-    ProbingTask("ObjNumber", "obj_number.txt", (TAGS, DEPENDENCY), object_number),
-    ProbingTask("OddManOut", "odd_man_out.txt", (TAGS,), odd_man_out),
-    ProbingTask("CoordinationInversion", "coordination_inversion.txt", (TAGS, CONSTITUENCY), coordination_inversion),
-    ProbingTask("HeadDistance", "head_distance.txt", (DEPENDENCY,), head_distance),
-    ProbingTask("RootPosition", "root_position.txt", (DEPENDENCY,), root_position),
-    ProbingTask("PPAttachment", "pp_attachment.txt", (TAGS, DEPENDENCY), attachment),
-    ProbingTask("TreeEdit", "tree_edit.txt", (CONSTITUENCY,), tree_edit),
-)

@@ -43,8 +43,8 @@ def deal_words(words: Array, parts: Array, rng: np.random.Generator) -> Array:
     counts = np.bincount(index * len(PARTS) + parts, minlength=len(names) * len(PARTS)).reshape(-1, len(PARTS))
     density = counts / np.bincount(parts, minlength=len(PARTS)).clip(1)
     home = (density + 1e-12 * rng.random(density.shape)).argmax(axis=1)
-    kept: Array = home[index] == parts
-    return kept
+    is_kept: Array = home[index] == parts
+    return is_kept
 
 
 def balance(labels: Array, strata: Array, parts: Array, most: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -131,9 +131,9 @@ def correlation(counts: Array) -> float:
 
 def _gaussian(counts: Array) -> Array:
     """Gaussian with the mean and deviation of the counts, evaluated at each index and normalised to sum 1."""
-    places = np.arange(len(counts))
-    mean = np.average(places, weights=counts)
-    deviation = np.sqrt(np.average((places - mean) ** 2, weights=counts))
-    density = np.exp(-((places - mean) ** 2) / (2 * max(deviation, 1e-9) ** 2))
+    positions = np.arange(len(counts))
+    mean = np.average(positions, weights=counts)
+    deviation = np.sqrt(np.average((positions - mean) ** 2, weights=counts))
+    density = np.exp(-((positions - mean) ** 2) / (2 * max(deviation, 1e-9) ** 2))
     shares: Array = density / density.sum()
     return shares

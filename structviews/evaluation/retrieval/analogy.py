@@ -6,7 +6,6 @@ the answer. The candidates are the sentences of all tuples and a large pool.
 Shapes: t tuples, u distinct sentences in them, q = 4 t questions, n pool sentences, d dimensions.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,7 @@ class Tuples:
 
 @dataclass(frozen=True)
 class Analogies:
-    """Results for the questions of one category.
+    """Results for the questions of one category, or of all.
 
     Attributes:
         ranks: rank of the right answer among all candidates except the three sentences of the query.
@@ -59,17 +58,11 @@ class Analogies:
     ranks: Ranks
     misled: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.misled)
-
-    def __getitem__(self, chosen: np.ndarray) -> "Analogies":
-        return Analogies(Ranks(self.ranks.higher[chosen], self.ranks.tied[chosen]), self.misled[chosen])
-
     def scores(self) -> dict[str, float]:
         """Accuracies and recall from 0 to 1, and the median rank, counted from 1."""
         first = self.ranks.recalled(1)
         return {
-            "questions": len(self),
+            "questions": len(self.misled),
             "accuracy": float(first.mean()),
             "accuracy, inputs among the candidates": float((first * (self.misled == 0)).mean()),
             "recall@10": float(self.ranks.recalled(10).mean()),
@@ -113,8 +106,8 @@ def read_tuples(path: Path, pool: Pool) -> Tuples:
 
 def answer(
     tuples: Tuples, pool: Pool, run: Path, embedder: Embedder, progress: OnProgress | None = None
-) -> dict[str, Analogies]:
-    """Answer every question by cosine; returns the results by category, in the order of the file.
+) -> dict[str, dict[str, float]]:
+    """Answer every question by cosine; returns the scores of each category, in the order of the file, and of ``all``.
 
     Args:
         tuples: the analogies.
@@ -125,50 +118,45 @@ def answer(
     """
     vectors = embedder.encode(tuples.sentences)
     own = pool.rows_of(tuples.texts)
-    given = tuples.rows[:, QUESTIONS].reshape(-1, 4)
-    found = rank_answers(vectors, given, pool_vectors(pool, run, embedder, progress), np.sort(own[own >= 0]))
-    categories = np.repeat(tuples.categories, len(QUESTIONS))
-    return {name: found[np.flatnonzero(categories == name)] for name in dict.fromkeys(tuples.categories)}
+    questions = tuples.rows[:, QUESTIONS].reshape(-1, 4)
+    found = rank_answers(vectors, questions, pool_vectors(pool, run, embedder, progress), np.sort(own[own >= 0]))
+    return scores_by_category(found, np.repeat(tuples.categories, len(QUESTIONS)))
 
 
-def rank_answers(vectors: np.ndarray, given: np.ndarray, pool: np.ndarray, hidden: np.ndarray) -> Analogies:
+def scores_by_category(found: Analogies, categories: np.ndarray) -> dict[str, dict[str, float]]:
+    """Scores of each category (q,), in order of appearance, and of all questions."""
+    scores = {}
+    for name in dict.fromkeys(categories.tolist()):
+        chosen = categories == name
+        scores[name] = Analogies(Ranks(found.ranks.higher[chosen], found.ranks.tied[chosen]), found.misled[chosen])
+    return {name: each.scores() for name, each in scores.items()} | {NO_CATEGORY: found.scores()}
+
+
+def rank_answers(vectors: np.ndarray, questions: np.ndarray, pool: np.ndarray, hidden: np.ndarray) -> Analogies:
     """Rank the right answers.
 
     Args:
         vectors: (u, d) vectors of the tuples' sentences.
-        given: (q, 4) for each question, the two sentences to add, the one to subtract, and the right answer.
+        questions: (q, 4) for each question, the two sentences to add, the one to subtract, and the right answer.
         pool: (n, d) vectors of further candidates.
         hidden: rows of the pool that are not candidates, ascending.
     """
-    queries = vectors[given[:, 0]] + vectors[given[:, 1]] - vectors[given[:, 2]]
-    right = np.empty(len(given), np.float32)
-    higher, tied, misled = np.zeros((3, len(given)), np.int64)
+    queries = vectors[questions[:, 0]] + vectors[questions[:, 1]] - vectors[questions[:, 2]]
+    right = np.empty(len(questions), np.float32)
+    higher, tied, misled = np.zeros((3, len(questions)), np.int64)
     unit_queries, unit = normalised(queries), normalised(vectors)
     size = max(AT_ONCE // (4 * len(vectors)), 1)
-    for start in range(0, len(given), size):
+    for start in range(0, len(questions), size):
         some = slice(start, start + size)
         scores = unit_queries[some] @ unit.T
-        right[some] = np.take_along_axis(scores, given[some, 3:], axis=1)[:, 0]
-        inputs = np.take_along_axis(scores, given[some, :3], axis=1)
+        right[some] = np.take_along_axis(scores, questions[some, 3:], axis=1)[:, 0]
+        inputs = np.take_along_axis(scores, questions[some, :3], axis=1)
         misled[some] = (inputs >= right[some, None]).sum(axis=1)
-        np.put_along_axis(scores, given[some, :3], -np.inf, axis=1)
+        np.put_along_axis(scores, questions[some, :3], -np.inf, axis=1)
         higher[some] = (scores > right[some, None]).sum(axis=1)
         tied[some] = (scores == right[some, None]).sum(axis=1)
     rivals = count_rivals(queries, pool, right, hidden)
     return Analogies(Ranks(higher + rivals.higher, tied + rivals.tied), misled)
-
-
-def together(answers: Sequence[Analogies]) -> Analogies:
-    """The results of several categories, concatenated."""
-    higher, tied = (np.concatenate(parts) for parts in zip(*(each.ranks for each in answers), strict=True))
-    return Analogies(Ranks(higher, tied), np.concatenate([each.misled for each in answers]))
-
-
-def analogy_scores(answers: dict[str, Analogies]) -> dict[str, dict[str, float]]:
-    """Scores for each category and for all questions."""
-    return {name: each.scores() for name, each in answers.items()} | {
-        NO_CATEGORY: together(list(answers.values())).scores()
-    }
 
 
 def entry(

@@ -36,7 +36,12 @@ class Pool(ABC):
         texts: the n distinct sentences as text, in order of first appearance; equal texts are the same sentence.
         places: (n,) first occurrence of each: line of a text, from 1, or sentence of a parsed corpus, from 0.
         counts: (n,) number of occurrences of each.
+        lines: (n,) line of the source text with the first occurrence of each, from 1.
+        documents: (n,) document with the first occurrence of each, from 1.
     """
+
+    lines: np.ndarray
+    documents: np.ndarray
 
     def __init__(self, path: Path, checksum: str, texts: Sequence[str], first: int):
         self.path = path
@@ -79,16 +84,6 @@ class Pool(ABC):
     def sentences(self, start: int, stop: int) -> list[Sentence]:
         """Distinct sentences ``start`` to ``stop``, ready to encode."""
 
-    @property
-    @abstractmethod
-    def lines(self) -> np.ndarray:
-        """Lines ``(n,)`` of the source text with the first occurrence of each sentence, from 1."""
-
-    @property
-    @abstractmethod
-    def documents(self) -> np.ndarray:
-        """Documents ``(n,)`` with the first occurrence of each sentence, from 1."""
-
     @abstractmethod
     def read(self, line: str) -> tuple[str, Sentence]:
         """A sentence from elsewhere, as text comparable with the pool's, and ready to encode."""
@@ -116,18 +111,11 @@ class TextPool(Pool):
         checksum = f"{file_hash(path)} {'tokenised' * tokenised}"
         super().__init__(path, checksum, texts, first=1)
         blank = np.array([True, *(not text for text in texts)])
-        self._documents = np.cumsum(blank[:-1] & ~blank[1:])[self.places - 1]
+        self.lines = self.places
+        self.documents = np.cumsum(blank[:-1] & ~blank[1:])[self.places - 1]
 
     def sentences(self, start: int, stop: int) -> list[Sentence]:
         return [text.split() if self._tokenised else text for text in self.texts[start:stop]]
-
-    @property
-    def lines(self) -> np.ndarray:
-        return self.places
-
-    @property
-    def documents(self) -> np.ndarray:
-        return self._documents
 
     def read(self, line: str) -> tuple[str, Sentence]:
         text = " ".join(line.split())
@@ -140,9 +128,15 @@ class CorpusPool(Pool):
     def __init__(self, path: Path, tokenised: bool = False):
         self._corpus = corpus = ParsedCorpus.open(path)
         self._tokenised = tokenised
-        shards = [corpus.shard(number)["tokens"] for number in range(corpus.n_shards)]
-        texts = [text for tokens in shards for text in _joined_words(tokens)]
+        texts: list[str] = []
+        columns: dict[str, list[np.ndarray]] = {"line": [], "document": []}
+        for shard in corpus.tables():
+            texts += pc.binary_join(shard["tokens"].cast(pa.list_(pa.string())), " ").to_pylist()
+            for name, parts in columns.items():
+                parts.append(shard[name].to_numpy())
         super().__init__(corpus.path, corpus.fingerprint, texts, first=0)
+        self.lines = np.concatenate(columns["line"])[self.places]
+        self.documents = np.concatenate(columns["document"])[self.places] + 1
 
     def shown(self, row: int) -> str:
         return plain_text(self.texts[row].split())
@@ -150,27 +144,10 @@ class CorpusPool(Pool):
     def sentences(self, start: int, stop: int) -> list[Sentence]:
         return [self._corpus.sentence(int(place)) for place in self.places[start:stop]]
 
-    @property
-    def lines(self) -> np.ndarray:
-        return self._column("line")
-
-    @property
-    def documents(self) -> np.ndarray:
-        return self._column("document") + 1
-
-    def _column(self, name: str) -> np.ndarray:
-        return np.concatenate([table[name].to_numpy() for table in self._corpus.tables()])[self.places]
-
     def read(self, line: str) -> tuple[str, Sentence]:
         (sentence,) = Preparer(Parsed.of(self._corpus)).prepare([line.split() if self._tokenised else line], ())
         tokens = sentence.tokens
         return " ".join(tokens), tokens
-
-
-def _joined_words(tokens: pa.ChunkedArray) -> list[str]:
-    """Each sentence as space-separated words, from a column of lists."""
-    joined: list[str] = pc.binary_join(tokens.cast(pa.list_(pa.string())), " ").to_pylist()
-    return joined
 
 
 def vectors_path(pool: Pool, run: Path, embedder: Embedder) -> Path:

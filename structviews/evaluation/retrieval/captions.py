@@ -13,16 +13,20 @@ import torch
 
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.caption_ranks import (
+from structviews.evaluation.retrieval.joint_space import (
     AMONG,
+    CAPTION_PROTOCOLS,
     CAPTIONS,
     DIRECTIONS,
     FOLD,
     MEDIAN,
+    CaptionProtocol,
+    Pairs,
+    fit,
     fold_means,
     recall_intervals,
+    split_ranks,
 )
-from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS, CaptionProtocol, Pairs, fit, split_ranks
 from structviews.evaluation.scores.results import CAPTION_TASK
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Tokens

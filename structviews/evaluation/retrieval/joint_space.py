@@ -1,4 +1,5 @@
-"""Linear maps of images and captions into one space, where an image is to be nearer to its own captions than to others.
+"""Linear maps of images and captions into one space, where an image is to be nearer to its own captions than to others;
+and the ranks there.
 
 Two protocols: SentEval's (``senteval/rank.py``, ``senteval/tools/ranking.py``) and that of the skip-thought scripts
 (Kiros et al. 2015; ``eval_rank.py`` of ryankiros/skip-thoughts), which quick-thoughts follows.
@@ -9,7 +10,7 @@ projection.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,19 +19,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from structviews.evaluation.retrieval.caption_ranks import (
-    CAPTIONS,
-    DIRECTIONS,
-    caption_ranks,
-    fold_means,
-    folds,
-    image_ranks,
-)
 from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.evaluation.scores.intervals import proportion
 from structviews.runtime.device import best_device
 
 DIM = 1000
 MARGIN = 0.2
+CAPTIONS = 5
+FOLD = 1000
+AMONG = (1, 5, 10)
+MEDIAN = "median rank"
+DIRECTIONS = ("image to text", "text to image")
 
 
 @dataclass(frozen=True)
@@ -127,10 +126,45 @@ def ranking_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_c
     return (MARGIN - pair + wrong_caption).clamp(min=0).sum() + (MARGIN - pair + wrong_image).clamp(min=0).sum()
 
 
-def outside(permutation: np.ndarray, start: int, stop: int, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw ``count`` elements of a permutation with replacement, excluding those from ``start`` to ``stop``."""
-    places = rng.integers(len(permutation) - (stop - start), size=count)
-    return permutation[places + (places >= start) * (stop - start)]
+def image_ranks(scores: np.ndarray) -> Ranks:
+    """Rank of each image's best own caption among all captions.
+
+    Args:
+        scores: (n, p) scores of images with captions, five per image, grouped by image.
+    """
+    n = len(scores)
+    own = scores.reshape(n, n, CAPTIONS)[np.arange(n), np.arange(n)]
+    best = own.max(axis=1, keepdims=True)
+    level = (scores == best).sum(axis=1) - (own == best).sum(axis=1)
+    return Ranks((scores > best).sum(axis=1), level + 1)
+
+
+def caption_ranks(scores: np.ndarray) -> Ranks:
+    """Rank of each caption's own image among all images; ``scores`` as in :func:`image_ranks`."""
+    captions = np.arange(scores.shape[1])
+    own = scores[captions // CAPTIONS, captions]
+    return Ranks((scores > own).sum(axis=0), (scores == own).sum(axis=0))
+
+
+def fold_means(ranks: Sequence[dict[str, Ranks]]) -> dict[str, float]:
+    """R@k in per cent, and the median rank, rounded down as SentEval does, in both directions; means over folds."""
+    scores = {}
+    for way in DIRECTIONS:
+        for k in AMONG:
+            scores[f"{way} R@{k}"] = [100 * float(fold[way].recalled(k).mean()) for fold in ranks]
+        scores[f"{way} {MEDIAN}"] = [float(np.floor(fold[way].median())) for fold in ranks]
+    return {name: float(np.mean(values)) for name, values in scores.items()}
+
+
+def recall_intervals(ranks: Sequence[dict[str, Ranks]]) -> dict[str, list[float]]:
+    """95 % intervals of the recalls in per cent; the bootstrap draws images, each with its captions."""
+    found = {}
+    for way in DIRECTIONS:
+        for k in AMONG:
+            hits = np.concatenate([fold[way].recalled(k) for fold in ranks])
+            share = proportion(hits, np.arange(len(hits)) // (1 if way == DIRECTIONS[0] else CAPTIONS))
+            found[f"{way} R@{k}"] = [100 * share.low, 100 * share.high]
+    return found
 
 
 class Pairs(NamedTuple):
@@ -147,27 +181,31 @@ class Pairs(NamedTuple):
 
 @torch.no_grad()
 def split_ranks(model: Projections, pairs: Pairs) -> list[dict[str, Ranks]]:
-    """Ranks for each fold, by direction."""
+    """Ranks by direction, for each fold of 1,000 images, without the remainder; for all images if there are fewer."""
     device = next(model.parameters()).device
     features, vectors = pairs.features.to(device), pairs.captions.to(device)
-    found = []
-    for fold in folds(len(features)):
-        captions = model.captions(vectors[CAPTIONS * fold.start : CAPTIONS * fold.stop])
-        scores = (model.images(features[fold]) @ captions.T).cpu().numpy()
+    n, found = len(features), []
+    for start in range(0, n - FOLD + 1, FOLD) or [0]:
+        stop = min(start + FOLD, n)
+        captions = model.captions(vectors[CAPTIONS * start : CAPTIONS * stop])
+        scores = (model.images(features[start:stop]) @ captions.T).cpu().numpy()
         found.append(dict(zip(DIRECTIONS, (image_ranks(scores), caption_ranks(scores)), strict=True)))
     return found
 
 
 def drawn_batches(n: int, protocol: CaptionProtocol, rng: np.random.Generator) -> Iterator[tuple[Tensor, ...]]:
-    """The batches of an epoch over n pairs: the pairs (B,), and those (B, c) of the other images and other captions."""
+    """The batches of an epoch over n pairs: the pairs (B,), and those (B, c) of the other images and other captions.
+
+    The others are drawn with replacement, from outside the batch unless the protocol is that of Kiros.
+    """
     permutation = rng.permutation(n)
     for start in range(0, n, protocol.batch):
         pairs = permutation[start : start + protocol.batch]
-        left_out = (0, 0) if protocol.kiros else (start, start + len(pairs))
-        contrasts = (
-            outside(permutation, *left_out, protocol.contrasts * len(pairs), rng).reshape(-1, protocol.contrasts)
-            for _ in range(2)
-        )
+        left_out = 0 if protocol.kiros else len(pairs)
+        contrasts = []
+        for _ in range(2):
+            drawn = rng.integers(n - left_out, size=(len(pairs), protocol.contrasts))
+            contrasts.append(permutation[drawn + (drawn >= start) * left_out])
         yield tuple(torch.from_numpy(each) for each in (pairs, *contrasts))
 
 

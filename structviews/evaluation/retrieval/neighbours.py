@@ -1,22 +1,23 @@
-"""Exact search by cosine over vectors that need not fit in memory.
+"""Exact search by cosine over vectors that need not fit in memory, and what several runs find side by side.
 
 Shapes: q queries, n vectors, d dimensions.
 """
 
-from collections.abc import Iterator
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from rich.text import Text
 
 from structviews.encoding.representation import normalised
 from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.runtime.terminal import Table as RichTable
 
 FIRST_BLOCK = 256
 BLOCK_BYTES = 2**26
 QUERIES = 512
 """Queries scored at once."""
-FAISS = find_spec("faiss") is not None
 
 
 class Found(NamedTuple):
@@ -66,7 +67,7 @@ def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iter
 
 
 def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray | None = None) -> Found:
-    """Exact search for the k vectors with the highest cosine to each query; uses FAISS if installed.
+    """Exact search for the k vectors with the highest cosine to each query.
 
     Args:
         queries: (q, d) float32.
@@ -76,28 +77,12 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray
     """
     found = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1))
     own = np.full(len(queries), -1) if itself is None else itself
-    for some, rows, scores in _candidates(queries, vectors, k):
+    for some, block, scores in scored(queries, vectors, np.empty(0, np.int64)):
+        rows = np.arange(block.start, block.stop)
         # On a tie with the last one found, the earlier row stays.
-        beats = (scores > found.scores[some, -1:]) & (rows != own[some, None]) & (rows >= 0)
-        query, place = np.nonzero(beats)
-        _merge(found, some, query, np.broadcast_to(rows, scores.shape)[query, place], scores[query, place])
+        query, position = np.nonzero((scores > found.scores[some, -1:]) & (rows != own[some, None]))
+        _merge(found, some, query, rows[position], scores[query, position])
     return found
-
-
-def _candidates(queries: np.ndarray, vectors: np.ndarray, k: int) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
-    """Per block: the slice of queries, rows ``(1 or some, m)`` of vectors, -1 for none, and cosines ``(some, m)``."""
-    if not FAISS:
-        for some, block, scores in scored(queries, vectors, np.empty(0, np.int64)):
-            yield some, np.arange(block.start, block.stop)[None], scores
-        return
-    import faiss  # noqa: PLC0415  an extra
-
-    unit = normalised(queries)
-    for block in blocks(*vectors.shape):
-        candidates = normalised(np.asarray(vectors[block]))
-        # One more, as the query itself is dropped.
-        scores, rows = faiss.knn(unit, candidates, min(k + 1, len(candidates)), metric=faiss.METRIC_INNER_PRODUCT)
-        yield slice(0, len(unit)), np.where(rows < 0, -1, rows + block.start), scores
 
 
 def _merge(found: Found, some: slice, query: np.ndarray, row: np.ndarray, score: np.ndarray) -> None:
@@ -111,8 +96,8 @@ def _merge(found: Found, some: slice, query: np.ndarray, row: np.ndarray, score:
     rows = np.concatenate([found.rows[some].ravel(), row])
     order = np.lexsort((rows, -values, queries))
     counts = np.bincount(queries, minlength=n)
-    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    best = order[place < k].reshape(n, k)
+    position = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    best = order[position < k].reshape(n, k)
     found.scores[some], found.rows[some] = values[best], rows[best]
 
 
@@ -130,3 +115,40 @@ def count_rivals(queries: np.ndarray, vectors: np.ndarray, scores: np.ndarray, h
         higher[some] += (rivals > scores[some, None]).sum(axis=1)
         tied[some] += (rivals == scores[some, None]).sum(axis=1)
     return Ranks(higher, tied)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The nearest sentences to some queries by several runs.
+
+    Attributes:
+        queries: the query sentences.
+        runs: names of the runs.
+        found: results of each run.
+    """
+
+    queries: Sequence[str]
+    runs: Sequence[str]
+    found: Sequence[Found]
+
+    def of(self, query: int, run: int) -> list[tuple[float, int]]:
+        """Cosines and rows of a query's nearest sentences by a run, nearest first."""
+        scores, rows = self.found[run].scores[query], self.found[run].rows[query]
+        return [(float(score), int(row)) for score, row in zip(scores, rows, strict=True) if row >= 0]
+
+
+def as_rich(neighbours: Neighbours, describe: Callable[[int], str]) -> list[RichTable]:
+    """Terminal output: one table per query, one column per run; ``describe`` gives the sentence of a row."""
+    tables = []
+    for number, query in enumerate(neighbours.queries):
+        table = RichTable(title=Text(query), title_justify="left", show_lines=True)
+        for name in neighbours.runs:
+            table.add_column(Text(name), ratio=1, overflow="fold")
+        columns = [
+            [f"{score:.3f}  {describe(row)}" for score, row in neighbours.of(number, run)]
+            for run in range(len(neighbours.runs))
+        ]
+        for rank in range(max(map(len, columns), default=0)):
+            table.add_row(*(Text(column[rank]) if rank < len(column) else "" for column in columns))
+        tables.append(table)
+    return tables

@@ -156,9 +156,8 @@ def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Pass
     Raises:
         InputError: if there is no such document.
     """
-    shards = [corpus.shard(number) for number in range(corpus.n_shards)]
     documents, positions = (
-        np.concatenate([shard[name].to_numpy() for shard in shards]) for name in ("document", "position")
+        np.concatenate([shard[name].to_numpy() for shard in corpus.tables()]) for name in ("document", "position")
     )
     free = unseen(runs, corpus, documents)
     rows = np.flatnonzero(free)

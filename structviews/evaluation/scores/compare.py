@@ -8,17 +8,8 @@ import numpy as np
 from rich.text import Text
 
 from structviews.errors import InputError
-from structviews.evaluation.scores.intervals import (
-    Difference,
-    Tested,
-    holm,
-    paired_differences,
-)
-from structviews.evaluation.scores.results import (
-    all_results,
-    load_predictions,
-    load_results,
-)
+from structviews.evaluation.scores.intervals import Difference, holm, paired_differences
+from structviews.evaluation.scores.results import all_results, load_predictions, load_results
 from structviews.evaluation.scores.tables import factor, in_order, partial_notes, shown_scores
 from structviews.runs.settings_file import read_settings
 from structviews.runtime.terminal import Table as RichTable
@@ -50,29 +41,59 @@ def compare_runs(first: Path, second: Path) -> Comparison:
         InputError: if a run has no results or predictions, or their protocols or data differ.
     """
     results = [_results(run) for run in (first, second)]
-    names = [str(run) for run in (first, second)]
-    _check_protocol(names, results)
+    pair = f"{first} and {second}"
+    protocols = [result.get("protocol", {}) for result in results]
+    if differing := _differing(*protocols):
+        one, other = (protocol.get(differing) for protocol in protocols)
+        values = "" if isinstance(one, dict) or isinstance(other, dict) else f" {one!r} and {other!r}"
+        raise InputError(
+            f"{pair}: scored by different protocols ({differing}{values}); evaluate both by the same protocol"
+        )
     both = in_order([task for task in results[0]["tasks"] if task in results[1]["tasks"]])
     if not both:
-        raise InputError(f"{first} and {second}: no task in common; evaluate both on the same tasks")
+        raise InputError(f"{pair}: no task in common; evaluate both on the same tasks")
     for task in both:
-        _check_data(task, names, results)
+        if file := _differing(*(result["tasks"][task].get("data", {}) for result in results)):
+            raise InputError(
+                f"{pair}: {task} was scored on different data ({file} differs); evaluate both with the same folder"
+            )
     predictions = [load_predictions(run, result) for run, result in zip((first, second), results, strict=True)]
     tasks = [task for task in both if all(task in each for each in predictions)]
     if not tasks:
         raise InputError(
-            f"{first} and {second}: no task with predictions of both; "
+            f"{pair}: no task with predictions of both; "
             f"run: structviews eval {first} {second} --senteval DIR --tasks {','.join(both)}"
         )
     found = []
     for task in tasks:
         tested = [each[task] for each in predictions]
-        _check_gold(task, names, tested)
+        gold, others = ({part: gold for part, (_, gold) in parts.items()} for parts in tested)
+        if gold.keys() != others.keys() or not all(np.array_equal(gold[part], others[part]) for part in gold):
+            raise InputError(f"{pair}: {task} was scored on different examples, or in another order; rerun both")
         scores = shown_scores(results[0]["tasks"][task]["scores"])
+        if not scores:
+            raise InputError(f"{first}: no known score of {task}: run structviews eval {first} again")
         found += [(task, *each) for each in paired_differences(scores, *tested).items()]
     adjusted = holm([difference.p for *_, difference in found])
+    notes = [f"A: {first}; B: {second}", *NOTES]
+    for run, result in zip((first, second), results, strict=True):
+        if left_out := [task for task in result["tasks"] if task not in tasks]:
+            notes.append(f"{run}: not compared: {', '.join(left_out)}; one of the runs has no score or no predictions")
     rows = [(task, score, each, p) for (task, score, each), p in zip(found, adjusted, strict=True)]
-    return Comparison(rows, [f"A: {first}; B: {second}", *NOTES, *_left_out(names, results, tasks)])
+    return Comparison(rows, notes + partial_notes(results[0], tasks))
+
+
+def _results(run: Path) -> dict[str, Any]:
+    read_settings(run)
+    results = load_results(run)
+    if not results or not results["tasks"] or results not in all_results(run):
+        raise InputError(f"{run}: no scores for its current weights; run: structviews eval {run} --senteval DIR")
+    return results
+
+
+def _differing(first: dict[str, Any], second: dict[str, Any]) -> str:
+    """The first key whose values differ; empty if there is none."""
+    return next((key for key in {**first, **second} if first.get(key) != second.get(key)), "")
 
 
 def as_rich(comparison: Comparison) -> RichTable:
@@ -86,50 +107,3 @@ def as_rich(comparison: Comparison) -> RichTable:
         cells = (f"{first:.1f}", f"{second:.1f}", f"{first - second:+.1f}", f"[{low:+.1f}, {high:+.1f}]")
         table.add_row(task, score, *cells, f"{each.p:.3f}", Text(f"{p:.3f}", style="bold" if p < 0.05 else ""))
     return table
-
-
-def _results(run: Path) -> dict[str, Any]:
-    read_settings(run)
-    results = load_results(run)
-    if not results or not results["tasks"] or results not in all_results(run):
-        raise InputError(f"{run}: no scores for its current weights; run: structviews eval {run} --senteval DIR")
-    return results
-
-
-def _check_protocol(names: list[str], results: list[dict[str, Any]]) -> None:
-    first, second = (result.get("protocol", {}) for result in results)
-    differing = [key for key in {**first, **second} if first.get(key) != second.get(key)]
-    if differing:
-        found = [protocol.get(differing[0]) for protocol in (first, second)]
-        values = "" if any(isinstance(value, dict) for value in found) else f" {found[0]!r} and {found[1]!r}"
-        raise InputError(
-            f"{names[0]} and {names[1]}: scored by different protocols ({differing[0]}{values}); "
-            "evaluate both by the same protocol"
-        )
-
-
-def _check_data(task: str, names: list[str], results: list[dict[str, Any]]) -> None:
-    first, second = (result["tasks"][task].get("data", {}) for result in results)
-    differing = [file for file in {**first, **second} if first.get(file) != second.get(file)]
-    if differing:
-        raise InputError(
-            f"{names[0]} and {names[1]}: {task} was scored on different data ({differing[0]} differs); "
-            "evaluate both with the same folder"
-        )
-
-
-def _check_gold(task: str, names: list[str], tested: list[dict[str, Tested]]) -> None:
-    first, second = ({part: gold for part, (_, gold) in parts.items()} for parts in tested)
-    if first.keys() != second.keys() or not all(np.array_equal(first[part], second[part]) for part in first):
-        raise InputError(
-            f"{names[0]} and {names[1]}: {task} was scored on different examples, or in another order; rerun both"
-        )
-
-
-def _left_out(names: list[str], results: list[dict[str, Any]], tasks: list[str]) -> list[str]:
-    notes = []
-    for name, result in zip(names, results, strict=True):
-        others = [task for task in result["tasks"] if task not in tasks]
-        if others:
-            notes.append(f"{name}: not compared: {', '.join(others)}; one of the runs has no score or no predictions")
-    return notes + partial_notes(results[0], tasks)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from structviews.errors import InputError
-from structviews.evaluation.scores.figures import MISSING
-from structviews.evaluation.scores.tables import score_table
-from structviews.runtime.pictures import write_picture
+from structviews.evaluation.scores.tables import MISSING, score_table
 from structviews.runtime.terminal import Table as RichTable
 from structviews.views import VIEWS
 
@@ -59,18 +57,17 @@ class Matrix:
         return low - margin - above, high + margin - above
 
 
-def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> Matrix:
+def view_matrix(runs: Sequence[Path], task: str) -> Matrix:
     """The matrix of scores of the runs with two views.
 
     Args:
         runs: the runs' folders.
         task: name of the task, in any case.
-        intervals: append the 95 % interval to each score.
 
     Raises:
         InputError: if no such run has a score for the task, or several rows of the table have the same pair.
     """
-    table = score_table(runs, intervals=intervals)
+    table = score_table(runs)
     tasks = table.header[table.n_fixed :]
     scored = [name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in table.runs)]
     task = next((name for name in scored if name.lower() == task.lower()), task)
@@ -93,15 +90,15 @@ def view_matrix(runs: Sequence[Path], task: str, *, intervals: bool = False) -> 
             )
     if not pairs:
         raise InputError(f"--matrix {task}: no run with two views has a score for this task; evaluate one first")
-    known = {name: place for place, name in enumerate(VIEWS)}
-    names = sorted(set().union(*pairs), key=lambda name: (known.get(name, len(known)), name))
+    order = {name: number for number, name in enumerate(VIEWS)}
+    names = sorted(set().union(*pairs), key=lambda name: (order.get(name, len(order)), name))
     values = np.full((len(names), len(names)), np.nan)
     texts = [[MISSING] * len(names) for _ in names]
     for both, (_, text, value) in pairs.items():
         ends = [names.index(name) for name in both]
         for i, j in ((ends[0], ends[-1]), (ends[-1], ends[0])):
             values[i, j], texts[i][j] = value, text
-    notes = score_table(runs, tasks=[task], intervals=intervals).legend
+    notes = score_table(runs, tasks=[task]).legend
     if left_out:
         notes.append(f"not in the matrix (not two views, or no score): {', '.join(left_out)}")
     return Matrix(task, names, values, texts, widest, notes)
@@ -118,15 +115,6 @@ def as_rich(matrix: Matrix) -> RichTable:
     return table
 
 
-def draw(matrix: Matrix, path: Path) -> None:
-    """Write the heat map to a file, in the format of its extension.
-
-    Raises:
-        InputError: if the extension is unknown, the folder does not exist, or matplotlib is not installed.
-    """
-    write_picture(path, lambda: picture(matrix))
-
-
 def picture(matrix: Matrix) -> "Picture":
     """The heat map, in matplotlib's configured colours."""
     from matplotlib import colormaps, rcParams  # noqa: PLC0415  only here
@@ -134,8 +122,7 @@ def picture(matrix: Matrix) -> "Picture":
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     n = len(matrix.views)
-    width = 1.1 if any(" [" in text for texts in matrix.texts for text in texts) else 0.9
-    figure = Figure(figsize=(1.4 + width * n, 0.9 + 0.55 * n), layout="constrained")
+    figure = Figure(figsize=(1.4 + 0.9 * n, 0.9 + 0.55 * n), layout="constrained")
     axes = figure.add_subplot()
     colours = colormaps["viridis"].with_extremes(bad=(0.5, 0.5, 0.5, 0.12))
     low, high = matrix.scale
@@ -148,7 +135,7 @@ def picture(matrix: Matrix) -> "Picture":
     axes.tick_params(which="both", length=0)
     axes.spines[:].set_visible(False)
     for (i, j), value in np.ndenumerate(matrix.values):
-        text = matrix.texts[i][j].replace(" ± ", "\n± ").replace(" [", "\n[")
+        text = matrix.texts[i][j].replace(" ± ", "\n± ")
         colour = rcParams["text.color"]
         if not np.isnan(value):  # text on a coloured cell: dark on bright, bright on dark
             colour = "black" if luminance(*colours(image.norm(value))[:3]) > 0.18 else "white"

@@ -1,6 +1,6 @@
-"""A run's ``results.json``: scores, with the protocol and the checksum of the model that produced them.
+"""A run's ``results.json`` and ``retrieval.json``: scores, with the checksum of the model that produced them.
 
-``predictions.safetensors`` next to it has the predictions and gold targets of the test examples.
+``predictions.safetensors`` next to ``results.json`` has the predictions and gold targets of the test examples.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Any, Literal, NotRequired, TypedDict
 import numpy as np
 
 from structviews.evaluation.scores.intervals import Tested
-from structviews.runs.folder import RESULTS, model_checksum, weight_files
+from structviews.runs.folder import RESULTS, RETRIEVAL, model_checksum, weight_files
 from structviews.runtime.documents import read_sealed, write_json
 from structviews.runtime.files import writing
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
@@ -22,6 +22,8 @@ PREDICTED, GOLD, SEPARATOR = "predicted", "gold", "/"
 # Seconds to wait for another process that adds its scores.
 PATIENCE = 60
 REMEDY = "remove the file and evaluate again"
+# A new entry of retrieval.json replaces an earlier one that is equal in these fields.
+IDENTITY = ("task", "data", "representation", "settings")
 # For each task and test part: predictions and gold targets.
 Predictions = dict[str, dict[str, Tested]]
 
@@ -57,6 +59,24 @@ class Results(TypedDict):
     unavailable: dict[str, str]
 
 
+class RetrievalEntry(TypedDict):
+    """An entry of ``retrieval.json``; what else it has differs between tasks."""
+
+    task: str
+    data: str
+    representation: str
+    settings: dict[str, Any]
+    scores: dict[str, Any]
+
+
+class Retrieval(TypedDict):
+    """The content of ``retrieval.json``."""
+
+    format: Literal[1]
+    model: str
+    entries: list[RetrievalEntry]
+
+
 def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dict[str, Any]:
     """Merge results into ``run/results.json`` and return the merged content.
 
@@ -73,22 +93,18 @@ def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dic
         InputError: if ``run`` has no model, or its results cannot be read.
     """
     with writing(Path(run) / name, PATIENCE), writing(_predictions_path(run, name), PATIENCE):
-        return _merged(run, results, name)
-
-
-def _merged(run: Path, results: dict[str, Any], name: str) -> dict[str, Any]:
-    results = {**results, "model": model_checksum(run)}
-    predictions: Predictions = results.pop("predictions", {})
-    earlier = load_results(run, name)
-    same = ("format", "model", "protocol", "representation")
-    if earlier and all(earlier.get(key) == results.get(key) for key in same):
-        results = {**earlier, **results, "tasks": {**earlier["tasks"], **results["tasks"]}}
-        results["unavailable"] = {**earlier["unavailable"], **results["unavailable"]}
-        predictions = load_predictions(run, earlier, name) | predictions
-    if predictions:
-        results["predictions"] = _save_predictions(_predictions_path(run, name), predictions)
-    results["unavailable"] = {k: why for k, why in results["unavailable"].items() if k not in results["tasks"]}
-    write_json(Path(run) / name, results)
+        results = {**results, "model": model_checksum(run)}
+        predictions: Predictions = results.pop("predictions", {})
+        earlier = load_results(run, name)
+        same = ("format", "model", "protocol", "representation")
+        if earlier and all(earlier.get(key) == results.get(key) for key in same):
+            results = {**earlier, **results, "tasks": {**earlier["tasks"], **results["tasks"]}}
+            results["unavailable"] = {**earlier["unavailable"], **results["unavailable"]}
+            predictions = load_predictions(run, earlier, name) | predictions
+        if predictions:
+            results["predictions"] = _save_predictions(_predictions_path(run, name), predictions)
+        results["unavailable"] = {k: why for k, why in results["unavailable"].items() if k not in results["tasks"]}
+        write_json(Path(run) / name, results)
     return results
 
 
@@ -141,8 +157,8 @@ def load_predictions(run: Path, results: dict[str, Any], name: str = RESULTS) ->
     arrays = read_arrays(path, REMEDY)
     predictions: Predictions = {}
     for key in arrays:
-        task, part, what = key.split(SEPARATOR)
-        if what == PREDICTED:
+        task, part, side = key.split(SEPARATOR)
+        if side == PREDICTED:
             tested = arrays[key], arrays[SEPARATOR.join((task, part, GOLD))]
             predictions.setdefault(task, {})[part] = tested
     return predictions
@@ -155,10 +171,39 @@ def _predictions_path(run: Path, name: str) -> Path:
 def _save_predictions(path: Path, predictions: Predictions) -> str:
     """Write the predictions atomically; returns their digest."""
     arrays = {
-        SEPARATOR.join((task, part, what)): np.ascontiguousarray(values)
+        SEPARATOR.join((task, part, side)): np.ascontiguousarray(values)
         for task, parts in predictions.items()
         for part, tested in parts.items()
-        for what, values in zip((PREDICTED, GOLD), tested, strict=True)
+        for side, values in zip((PREDICTED, GOLD), tested, strict=True)
     }
     write_arrays(path, arrays)
     return read_head(path, REMEDY).digest
+
+
+def save_entry(run: Path, entry: dict[str, Any]) -> None:
+    """Add an entry to ``run/retrieval.json``; entries of other weights than the run's current ones are dropped.
+
+    Args:
+        run: the run's folder.
+        entry: has ``task``, ``data`` (a hash), ``representation``, ``settings`` and ``scores``.
+
+    Raises:
+        InputError: if ``run`` has no model, or the file cannot be read.
+    """
+    model = model_checksum(run)
+    with writing(run / RETRIEVAL, PATIENCE):
+        entries = [each for each in load_entries(run, model) if any(each[name] != entry[name] for name in IDENTITY)]
+        write_json(run / RETRIEVAL, {"format": FORMAT, "model": model, "entries": [*entries, entry]})
+
+
+def load_entries(run: Path, model: str) -> list[dict[str, Any]]:
+    """The entries for the model with this checksum (see ``model_checksum``).
+
+    Raises:
+        InputError: if the file was not written by :func:`save_entry`.
+    """
+    path = run / RETRIEVAL
+    if not path.exists():
+        return []
+    content = read_sealed(path, Retrieval, REMEDY)
+    return content["entries"] if content["model"] == model else []

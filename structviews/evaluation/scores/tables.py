@@ -1,25 +1,31 @@
-"""The score table: one row per run, one column per task."""
+"""The score table: one row per run, one column per task; and the rows of papers."""
 
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_HALF_UP, Decimal
 from os.path import commonprefix
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean, mean, stdev
 from typing import Any
 
-from structviews.evaluation.scores.figures import BEST, MISSING, TIE, Cell, Figure
-from structviews.evaluation.scores.published import published_legend, published_rows
+from structviews.evaluation.scores.published import Published, papers, published
 from structviews.evaluation.scores.results import CAPTION_TASK, all_results
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.finding import task_names
+from structviews.evaluation.senteval.tasks.pairs import STS_SETS
 from structviews.evaluation.senteval.tasks.probing import PROBING
 from structviews.runs.bundled import typed
 from structviews.runs.config import loose_settings
 from structviews.runs.settings_file import read_settings, run_kind, run_views
 
+MISSING = "-"
 PARTIAL = "*"
+# Marks of a score: the best of its column, and within the interval of the best.
+BEST, TIE = "best", "tie"
+# Marks of published means that are not quite those of SentEval's data sets.
+WEIGHTED, WITH_SMT = "†", "‡"
 # In the description of vectors, see ``Embedder.description``.
 HALF = "bf16"
 FIXED = ("run", "views", "dim")
@@ -32,12 +38,39 @@ ACCURACY = "accuracy in percent"
 MEANINGS = {
     ("MRPC",): "accuracy/F1",
     ("SICK-R", "STS-B"): "Pearson x 100, supervised",
-    ("STS12", "STS13", "STS14", "STS15", "STS16"): (
-        "Pearson x 100 of cosines, unweighted mean over the year's data sets"
-    ),
+    tuple(STS_SETS): "Pearson x 100 of cosines, unweighted mean over the year's data sets",
     ("SICK14", "STS-B-cos"): "Pearson x 100 of the test pairs' cosines",
     (CAPTION_TASK,): "R@1 of captions by image/of images by caption",
 }
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One score, in the units of the table.
+
+    Attributes:
+        value: the score, or the mean over several runs.
+        text: the score as printed.
+        interval: 95 % interval over the test examples, if known.
+        mark: ``BEST``, ``TIE`` or empty.
+    """
+
+    value: float
+    text: str
+    interval: tuple[float, float] | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One table cell: no figure, one, or two as for MRPC, followed by a suffix."""
+
+    figures: tuple[Figure, ...] = ()
+    suffix: str = ""
+
+    def __str__(self) -> str:
+        """As plain text."""
+        return "/".join(figure.text for figure in self.figures) + self.suffix if self.figures else MISSING
 
 
 @dataclass(frozen=True)
@@ -102,150 +135,33 @@ def score_table(
     scored: list[Scored] = []
     for run in runs:
         scored += [(run, result) for result in all_results(run)] or [(run, None)]
-    scored = _named_where_they_differ(scored)
+    scored = _without_common_precision(scored)
+    results = [result for _, result in scored if result]
+    tasks = in_order(tasks or {name for result in results for name in (*result["tasks"], *result["unavailable"])})
     groups = _by_settings(scored)
     counted = any(len(group) > 1 for group in groups)
-    asked = {name for _, result in scored if result for name in (*result["tasks"], *result["unavailable"])}
-    tasks = in_order(tasks or asked)
-    rows = [
-        Row(
-            (
-                _group_name(group),
-                _views_cell(group[0][0]),
-                _dimension(next((result for _, result in group if result), None)),
-                *([str(len(group))] if counted else []),
-            ),
-            tuple(_cell(name, [result for _, result in group], intervals) for name in tasks),
-        )
-        for group in groups
-    ]
+    rows = [_row(group, tasks, intervals, counted) for group in groups]
+    from_papers = [row for row in published_rows(tasks) if published in (True, row.name)] if published else []
     legend = meanings([name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in rows)])
-    if counted and tasks:
-        legend.append(SEEDS)
+    legend += [SEEDS] if counted and tasks else []
     if intervals and any(figure.interval for row in rows for cell in row.cells for figure in cell.figures):
         legend.append(INTERVALS)
-    legend += [note for _, result in scored if result for note in partial_notes(result, tasks)]
-    legend += grid_end_notes([result for _, result in scored if result], tasks)
-    papers = [row for row in published_rows(tasks) if published in (True, row.name)]
-    legend += published_legend(papers)
+    legend += [note for result in results for note in partial_notes(result, tasks)]
+    legend += [*grid_end_notes(results, tasks), *_published_legend(from_papers)]
     empty = ("",) if counted else ()
     return ScoreTable(
         [*FIXED, *([COUNT] if counted else []), *tasks],
         _marked(rows),
-        [Row((row.name, row.source(tasks), row.dim, *empty), tuple(map(row.cell, tasks))) for row in papers],
+        [Row((row.name, row.source(tasks), row.dim, *empty), tuple(map(row.cell, tasks))) for row in from_papers],
         list(dict.fromkeys(legend)),
         list(dict.fromkeys(note for run, result in scored for note in _notes(run, result, tasks))),
     )
 
 
-def meanings(tasks: Sequence[str]) -> list[str]:
-    """What the numbers of some tasks are, as one line; none if there are no tasks."""
-    special = {name for names in MEANINGS for name in names}
-    found = [] if special.issuperset(tasks) else [ACCURACY]
-    for names, meaning in MEANINGS.items():
-        if there := [name for name in names if name in tasks]:
-            found.append(f"{', '.join(there)} {meaning}")
-    return ["; ".join(found)] if found else []
-
-
-def _name(run: Path) -> str:
-    return Path(run).resolve().name
-
-
-def _views_cell(run: Path) -> str:
-    return ",".join(run_views(run)) + " (random)" * (run_kind(run) == "random")
-
-
-def _row_name(run: Path, result: dict[str, Any] | None) -> str:
-    """The run's name, with the representation and protocol if they are not the default ones."""
-    differences = _differences(result or {})
-    return f"{_name(run)} ({', '.join(differences)})" if differences else _name(run)
-
-
-def _differences(result: dict[str, Any]) -> list[str]:
-    named = (
-        (result.get("representation", "vector"), "vector"),
-        (_protocol(result), SENTEVAL.name),
-    )
-    return [name for name, usual in named if name != usual]
-
-
-def _named_where_they_differ(scored: Sequence[Scored]) -> list[Scored]:
-    """The scores without a word on the precision of their vectors, if it is the same for all."""
-    parts = [result.get("representation", "vector").split(", ") if result else [] for _, result in scored]
-    if not all(HALF in each for each in parts if each):
-        return list(scored)
-    named = [", ".join(part for part in each if part != HALF) for each in parts]
-    return [
-        (run, result and result | {"representation": name}) for (run, result), name in zip(scored, named, strict=True)
-    ]
-
-
-def _dimension(result: dict[str, Any] | None) -> str:
-    """Dimensions of the vectors; two numbers if those for similarity tasks differ."""
-    result = result or {"tasks": {}}
-    dims = [entry.get("dim", result.get("dim", MISSING)) for entry in result["tasks"].values()]
-    return "/".join(dict.fromkeys(map(str, dims))) or MISSING
-
-
-def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
-    """Groups of runs that differ only in their seed, in the order of their first members."""
-    groups: dict[Any, list[Scored]] = {}
-    seeds: dict[Any, list[Any]] = {}
-    own: dict[str, list[str]] = {}  # the representation and protocol to assume for a run without scores
-    for run, result in sorted(scored, key=lambda each: each[1] is None):
-        settings = read_settings(run)
-        seed = settings.get("optimisation", {}).pop("seed", None)
-        for table, name in loose_settings():
-            settings.get(table, {}).pop(name, None)
-        text = json.dumps(settings, sort_keys=True, default=str)
-        if result:
-            own.setdefault(text, _differences(result))
-        key = (text, *(_differences(result) if result else own.get(text, ())))
-        if seed is None or seed in seeds.setdefault(key, []):  # no seed, or a repeated one: a row of its own
-            groups[run, len(groups)] = [(run, result)]
-        else:
-            seeds[key].append(seed)
-            groups.setdefault(key, []).append((run, result))
-    places = {run: place for place, (run, _) in reversed(list(enumerate(scored)))}
-    ordered = [sorted(group, key=lambda each: places[each[0]]) for group in groups.values()]
-    return sorted(ordered, key=lambda group: places[group[0][0]])
-
-
-def _group_name(group: Sequence[Scored]) -> str:
-    """The name of a row: for several runs, their common prefix."""
-    names = [_row_name(run, result) for run, result in group]
-    if len(group) == 1:
-        return names[0]
-    own = [_name(run) for run, _ in group]
-    stem = commonprefix(own).removesuffix("seed").rstrip("-_. ")  # noqa: RUF071 - of names, not of paths
-    return names[0].replace(own[0], stem) if stem else names[0]
-
-
-def _cell(task: str, results: Sequence[dict[str, Any] | None], intervals: bool) -> Cell:
-    """The score, or mean and deviation over several runs, with the number of runs if some have no score."""
-    entries = [result["tasks"][task] for result in results if result and task in result["tasks"]]
-    if not entries:
-        return Cell()
-    few = f" ({len(entries)})" if len(entries) < len(results) else ""
-    figures = tuple(_figure(score, entries, intervals) for score in shown_scores(entries[0]["scores"]))
-    return Cell(figures, PARTIAL * any(entry["partial"] for entry in entries) + few)
-
-
-def _figure(score: str, entries: Sequence[dict[str, Any]], intervals: bool) -> Figure:
-    by = factor(score)
-    values = [by * entry["scores"][score] for entry in entries]
-    found = [entry["intervals"][score] for entry in entries if score in entry.get("intervals", ())]
-    ends = [by * fmean(each) for each in zip(*found, strict=True)] if len(found) == len(entries) else []
-    text = f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
-    text += f" [{ends[0]:.1f}, {ends[1]:.1f}]" if intervals and ends else ""
-    return Figure(fmean(values), text, (ends[0], ends[1]) if ends else None)
-
-
 def in_order(tasks: Collection[str]) -> list[str]:
     """The tasks in table order: SentEval's first, then others by name."""
-    known = [name for name in (*task_names(), *PROBING) if name in tasks]
-    return known + sorted(set(tasks) - set(known))
+    first = [name for name in (*task_names(), *PROBING) if name in tasks]
+    return first + sorted(set(tasks) - set(first))
 
 
 def shown_scores(scores: Collection[str]) -> list[str]:
@@ -262,11 +178,106 @@ def factor(score: str) -> int:
     return 100 if score.startswith(("pearson", "spearman")) else 1
 
 
-def _marked(rows: Sequence[Row]) -> list[Row]:
-    """Mark the best score of each task, and those within its interval.
+def meanings(tasks: Sequence[str]) -> list[str]:
+    """What the numbers of some tasks are, as one line; none if there are no tasks."""
+    special = {name for names in MEANINGS for name in names}
+    found = [] if special.issuperset(tasks) else [ACCURACY]
+    for names, meaning in MEANINGS.items():
+        if there := [name for name in names if name in tasks]:
+            found.append(f"{', '.join(there)} {meaning}")
+    return ["; ".join(found)] if found else []
 
-    Scores on part of a task are never marked.
-    """
+
+# Rows of runs.
+
+
+def _protocol(result: dict[str, Any]) -> str:
+    return str(result.get("protocol", {}).get("name", SENTEVAL.name))
+
+
+def _variant(result: dict[str, Any] | None) -> list[str]:
+    """The representation and the protocol of a result, if they are not the default ones."""
+    named = ((result.get("representation", "vector"), "vector"), (_protocol(result), SENTEVAL.name)) if result else ()
+    return [name for name, usual in named if name != usual]
+
+
+def _row_name(run: Path, result: dict[str, Any] | None) -> str:
+    """The run's name, with what is not the default."""
+    variant = ", ".join(_variant(result))
+    name = run.resolve().name
+    return f"{name} ({variant})" if variant else name
+
+
+def _without_common_precision(scored: Sequence[Scored]) -> list[Scored]:
+    """The scores without a word on the precision of their vectors, if it is the same for all."""
+    described = [result.get("representation", "vector").split(", ") if result else [] for _, result in scored]
+    if not all(HALF in words for words in described if words):
+        return list(scored)
+    names = [", ".join(word for word in words if word != HALF) for words in described]
+    return [
+        (run, result and result | {"representation": name}) for (run, result), name in zip(scored, names, strict=True)
+    ]
+
+
+def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
+    """Groups of runs that differ only in their seed, in the order of their first members."""
+    groups: dict[Any, list[Scored]] = {}
+    seeds: dict[Any, list[Any]] = {}
+    variants: dict[str, list[str]] = {}  # the representation and protocol to assume for a run without scores
+    for run, result in sorted(scored, key=lambda each: each[1] is None):
+        settings = read_settings(run)
+        seed = settings.get("optimisation", {}).pop("seed", None)
+        for table, name in loose_settings():
+            settings.get(table, {}).pop(name, None)
+        text = json.dumps(settings, sort_keys=True, default=str)
+        if result:
+            variants.setdefault(text, _variant(result))
+        key = (text, *(_variant(result) if result else variants.get(text, ())))
+        if seed is None or seed in seeds.setdefault(key, []):  # no seed, or a repeated one: a row of its own
+            groups[run, len(groups)] = [(run, result)]
+        else:
+            seeds[key].append(seed)
+            groups.setdefault(key, []).append((run, result))
+    order = {run: number for number, (run, _) in reversed(list(enumerate(scored)))}
+    ordered = [sorted(group, key=lambda each: order[each[0]]) for group in groups.values()]
+    return sorted(ordered, key=lambda group: order[group[0][0]])
+
+
+def _row(group: Sequence[Scored], tasks: Sequence[str], intervals: bool, counted: bool) -> Row:
+    """The row of some runs that differ only in their seed: the name is what theirs begin with."""
+    run, first = group[0]
+    name = _row_name(run, first)
+    if len(group) > 1:
+        stem = commonprefix([run.resolve().name for run, _ in group])  # noqa: RUF071 - of names, not of paths
+        name = name.replace(run.resolve().name, stem.removesuffix("seed").rstrip("-_. ") or run.resolve().name)
+    result: dict[str, Any] = next((result for _, result in group if result), {"tasks": {}})
+    # Two numbers if the vectors for similarity tasks have others.
+    dims = [str(entry.get("dim", result.get("dim", MISSING))) for entry in result["tasks"].values()]
+    views = ",".join(run_views(run)) + " (random)" * (run_kind(run) == "random")
+    labels = (name, views, "/".join(dict.fromkeys(dims)) or MISSING, *([str(len(group))] if counted else []))
+    return Row(labels, tuple(_cell(task, [result for _, result in group], intervals) for task in tasks))
+
+
+def _cell(task: str, results: Sequence[dict[str, Any] | None], intervals: bool) -> Cell:
+    """The score, or mean and deviation over several runs, with the number of runs if some have no score."""
+    entries = [result["tasks"][task] for result in results if result and task in result["tasks"]]
+    if not entries:
+        return Cell()
+    figures = []
+    for score in shown_scores(entries[0]["scores"]):
+        by = factor(score)
+        values = [by * entry["scores"][score] for entry in entries]
+        found = [entry["intervals"][score] for entry in entries if score in entry.get("intervals", ())]
+        ends = [by * fmean(each) for each in zip(*found, strict=True)] if len(found) == len(entries) else []
+        text = f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+        text += f" [{ends[0]:.1f}, {ends[1]:.1f}]" if intervals and ends else ""
+        figures.append(Figure(fmean(values), text, (ends[0], ends[1]) if ends else None))
+    few = f" ({len(entries)})" if len(entries) < len(results) else ""
+    return Cell(tuple(figures), PARTIAL * any(entry["partial"] for entry in entries) + few)
+
+
+def _marked(rows: Sequence[Row]) -> list[Row]:
+    """Mark the best score of each task, and those within its interval; never scores on part of a task."""
     columns = [_marked_column(column) for column in zip(*(row.cells for row in rows), strict=True)]
     return [Row(row.labels, tuple(column[i] for column in columns)) for i, row in enumerate(rows)]
 
@@ -278,32 +289,34 @@ def _marked_column(cells: Sequence[Cell]) -> list[Cell]:
     best = [
         max(figures, key=lambda figure: figure.value) for figures in zip(*(cell.figures for cell in whole), strict=True)
     ]
-    return [Cell(tuple(map(_against, cell.figures, best)), cell.suffix) if cell in whole else cell for cell in cells]
 
+    def marked(figure: Figure, best: Figure) -> Figure:
+        if round(figure.value, 1) == round(best.value, 1):  # scores that print the same are ties
+            return replace(figure, mark=BEST)
+        return replace(figure, mark=TIE if best.interval and figure.value >= best.interval[0] else "")
 
-def _against(figure: Figure, best: Figure) -> Figure:
-    # Scores that print the same are ties.
-    if round(figure.value, 1) == round(best.value, 1):
-        return replace(figure, mark=BEST)
-    return replace(figure, mark=TIE if best.interval and figure.value >= best.interval[0] else "")
+    return [Cell(tuple(map(marked, cell.figures, best)), cell.suffix) if cell in whole else cell for cell in cells]
 
 
 def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> list[str]:
     """Reasons for the missing scores of one run."""
     if not result:
-        return [f"{_name(run)}: this model has not been evaluated; run: structviews eval {typed(run)} --senteval DIR"]
-    notes = []
-    missing = [name for name in tasks if name not in result["tasks"] and name != CAPTION_TASK]
+        unscored = f"{run.resolve().name}: this model has not been evaluated"
+        return [f"{unscored}; run: structviews eval {typed(run)} --senteval DIR"]
     reasons: dict[str, list[str]] = {}
-    for name in missing:
+    left = []
+    for name in tasks:
+        if name in result["tasks"] or name == CAPTION_TASK:
+            continue
         if name in result["unavailable"]:
             reasons.setdefault(result["unavailable"][name], []).append(name)
-    notes += [f"{', '.join(names)} unavailable: {reason}" for reason, names in reasons.items()]
-    left = [name for name in missing if name not in result["unavailable"]]
+        else:
+            left.append(name)
+    notes = [f"{', '.join(names)} unavailable: {reason}" for reason, names in reasons.items()]
     if left:
-        folders = [" --senteval DIR" * any(name in TASKS for name in left)]
-        folders.append(" --probing DIR" * any(name not in TASKS for name in left))
-        command = f"structviews eval {typed(run)}{''.join(folders)} --tasks {','.join(left)}{result.get('flags', '')}"
+        folders = " --senteval DIR" * any(name in TASKS for name in left)
+        folders += " --probing DIR" * any(name not in TASKS for name in left)
+        command = f"structviews eval {typed(run)}{folders} --tasks {','.join(left)}{result.get('flags', '')}"
         notes.append(f"{_row_name(run, result)}: {', '.join(left)} not evaluated; run: {command}")
     return notes
 
@@ -321,7 +334,7 @@ def partial_notes(result: dict[str, Any], tasks: Sequence[str]) -> list[str]:
 def grid_end_notes(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:
     """For each protocol, a note on classifiers whose strength is the first or last of the grid, if there are any."""
     found: dict[str, list[str]] = {}
-    for protocol in dict.fromkeys(_protocol(result) for result in results):
+    for protocol in dict.fromkeys(map(_protocol, results)):
         for name in tasks:
             entries = [result["tasks"].get(name, {}) for result in results if _protocol(result) == protocol]
             ends = [entry["at_grid_end"] for entry in entries if entry.get("at_grid_end")]
@@ -335,5 +348,81 @@ def grid_end_notes(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> l
     ]
 
 
-def _protocol(result: dict[str, Any]) -> str:
-    return str(result.get("protocol", {}).get("name", SENTEVAL.name))
+# Rows of papers.
+
+
+@dataclass(frozen=True)
+class PublishedRow:
+    """All numbers of one paper for a model.
+
+    Attributes:
+        paper: key of the paper.
+        name: the model, with its corpus in brackets.
+        figures: the numbers by measure.
+    """
+
+    paper: str
+    name: str
+    figures: dict[str, Published]
+
+    @property
+    def dim(self) -> str:
+        """Dimensions of the vectors; empty if the paper does not state them."""
+        return self.figures["dim"].text if "dim" in self.figures else ""
+
+    def source(self, tasks: Sequence[str]) -> str:
+        """The paper, and its tables with numbers for the tasks."""
+        tables = dict.fromkeys(figure.table for task in tasks for figure in self._of(task)[0])
+        return f"{self.paper} {', '.join(tables)}"
+
+    def cell(self, task: str) -> Cell:
+        """The table cell for a task.
+
+        For a year of STS, the mean over SentEval's data sets; if the paper has only an aggregate, that one, marked.
+        """
+        figures, mark = self._of(task)
+        scores = [figure.score for figure in figures]
+        if task in STS_SETS and scores:
+            scores = [mean(scores)]
+        # Round half up, as papers do: 87.85 becomes 87.9.
+        rounded = [score.quantize(Decimal("0.1"), ROUND_HALF_UP) for score in scores]
+        return Cell(tuple(Figure(float(score), str(score)) for score in rounded), mark)
+
+    def _of(self, task: str) -> tuple[list[Published], str]:
+        """The numbers for a task's cell, and its mark: those of the best set of measures that the paper has."""
+        if task in STS_SETS:
+            alternatives = [
+                ([f"{task}/{name}" for name in STS_SETS[task]], ""),
+                ([f"{task} mean"], WITH_SMT * (task == "STS13")),
+                ([f"{task} weighted mean"], WEIGHTED),
+            ]
+        else:
+            kinds = (("accuracy", "f1"), ("accuracy",), ("pearson",))
+            alternatives = [([f"{task} {kind}" for kind in each], "") for each in kinds]
+        for measures, mark in alternatives:
+            if all(measure in self.figures for measure in measures):
+                return [self.figures[measure] for measure in measures], mark
+        return [], ""
+
+
+def published_rows(tasks: Sequence[str]) -> list[PublishedRow]:
+    """One row for each paper and model with a score for one of the tasks, except the variants of a study."""
+    figures: dict[tuple[str, str], dict[str, Published]] = {}
+    for each in published():
+        if not each.study:
+            name = f"{each.model} ({each.corpus})" if each.corpus else each.model
+            figures.setdefault((each.paper, name), {}).setdefault(each.measure, each)
+    rows = [PublishedRow(paper, name, found) for (paper, name), found in figures.items()]
+    return [row for row in rows if any(row.cell(task).figures for task in tasks)]
+
+
+def _published_legend(rows: Sequence[PublishedRow]) -> list[str]:
+    """What the published numbers are, and their sources."""
+    if not rows:
+        return []
+    sources = "; ".join(f"{key}: {papers()[key]['title']}" for key in dict.fromkeys(row.paper for row in rows))
+    return [
+        f"published: by the papers' own protocols, with paper and tables (S1: table 1 of the supplement): {sources}",
+        "published STS: unweighted mean of the scores for SentEval's data sets, or the published mean "
+        f"({WITH_SMT} with the SMT set of 2013, {WEIGHTED} weighted by numbers of pairs)",
+    ]

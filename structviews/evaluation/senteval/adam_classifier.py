@@ -6,7 +6,7 @@ in step; b examples in a batch. A member is the classifier of one part with one 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 from torch import Tensor
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.classifier import Choice, Classifier, Fitted
+from structviews.evaluation.senteval.protocols.protocol import Choice, Classifier, Fitted
 from structviews.runtime.wording import counted
 
 BATCH = 64
@@ -141,87 +141,73 @@ class _Blocks:
 
 
 def fit_softmaxes(
-    blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, how: AdamClassifier
+    blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, classifier: AdamClassifier
 ) -> list[tuple[Tensor, Tensor]]:
     """For each part, the weights (S, K, d) and intercepts (S, K) that are best on its dev rows.
+
+    Parts that share their permutations are trained in step, as many as ``STEP_ELEMENTS`` allows.
 
     Args:
         blocks: features and labels.
         parts: what to learn from.
         penalties: (P, S), ascending or not.
-        how: seed and length of the training.
+        classifier: has the seed and the length of the training.
     """
-    found: dict[int, tuple[Tensor, Tensor]] = {}
-    for places in _in_step(parts, BATCH * blocks.width + 4 * penalties.shape[1] * blocks.classes * blocks.width):
-        race = _Race(blocks, [parts[i] for i in places], penalties[places].to(blocks.device), how)
-        found |= dict(zip(places, race.run(), strict=True))
-    return [found[i] for i in range(len(parts))]
-
-
-def _in_step(parts: Sequence[Part], elements: int) -> Iterator[list[int]]:
-    """Places of parts that share their permutations, as many as a step has room for, if each touches so much."""
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, part in enumerate(parts):
         alike[len(part.train), part.drawn].append(i)
-    size = max(1, STEP_ELEMENTS["cuda" if torch.cuda.is_available() else "cpu"] // elements)
-    for places in alike.values():
-        for start in range(0, len(places), size):
-            yield places[start : start + size]
+    touched = BATCH * blocks.width + 4 * penalties.shape[1] * blocks.classes * blocks.width
+    size = max(1, STEP_ELEMENTS[blocks.device.type] // touched)
+    found: dict[int, tuple[Tensor, Tensor]] = {}
+    for numbers in alike.values():
+        for start in range(0, len(numbers), size):
+            some = numbers[start : start + size]
+            best = _fit_in_step(blocks, [parts[i] for i in some], penalties[some].to(blocks.device), classifier)
+            found |= dict(zip(some, best, strict=True))
+    return [found[i] for i in range(len(parts))]
 
 
-class _Race:
-    """Members of G parts of equal size, trained in step; a part whose members have all stopped drops out."""
-
-    def __init__(self, blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, how: AdamClassifier) -> None:
-        self.blocks, self.parts, self.how = blocks, list(parts), how
-        self.layers = _Layers(blocks, penalties, how.seed)
-        self.table, start = blocks.of(parts[0].train)
-        self.rows = torch.from_numpy(np.stack([part.train for part in parts]) - start).to(blocks.device)
-        self.goals = torch.nn.functional.one_hot(
-            blocks.labels[start : start + len(self.table)], blocks.classes
-        ).float()  # (n, K)
-        shape = self.layers.weights.shape
-        self.best = (torch.empty(shape, device=blocks.device), torch.empty(shape[:-1], device=blocks.device))
-        self.scores = torch.full(shape[:2], -1, device=blocks.device)  # numbers of correct predictions
-        self.misses = torch.zeros_like(self.scores)
-        self.running = torch.arange(len(parts), device=blocks.device)
-
-    def run(self) -> list[tuple[Tensor, Tensor]]:
-        """For each part, the weights (S, K, d) and intercepts (S, K) of its members' best evaluations."""
-        draws = np.random.RandomState(self.how.seed)
-        if self.parts[0].drawn:
-            draws.permutation(self.parts[0].drawn)
-        for _ in range(self.how.rounds):
-            for _ in range(self.how.epochs):
-                order = torch.from_numpy(draws.permutation(self.rows.shape[1])).to(self.rows.device)
-                rows = self.rows[:, order]
-                for batch in zip(rows.split(BATCH, 1), self.goals[rows].split(BATCH, 1), strict=True):
-                    self.layers.learn(self.table, *batch)
-            self.evaluate()
-            if not len(self.running):
-                break
-        return list(zip(*self.best, strict=True))
-
-    def evaluate(self) -> None:
-        """Score the running members on dev, keep their best weights, and drop the parts that are done."""
-        running = self.running
-        correct = torch.stack([self.correct(g, part) for g, part in enumerate(running.tolist())])
-        better = (correct > self.scores[running]) & (self.misses[running] < MISSES)
+def _fit_in_step(
+    blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, classifier: AdamClassifier
+) -> list[tuple[Tensor, Tensor]]:
+    """The same for G parts of equal size; a part whose members have all stopped drops out."""
+    layers = _Layers(blocks, penalties, classifier.seed)
+    table, start = blocks.of(parts[0].train)
+    rows = torch.from_numpy(np.stack([part.train for part in parts]) - start).to(blocks.device)
+    goals = torch.nn.functional.one_hot(blocks.labels[start : start + len(table)], blocks.classes).float()  # (n, K)
+    best = [torch.empty_like(each) for each in (layers.weights, layers.intercepts)]
+    scores = torch.full(best[0].shape[:2], -1, device=blocks.device)  # numbers of correct predictions
+    misses = torch.zeros_like(scores)
+    running = torch.arange(len(parts), device=blocks.device)
+    draws = np.random.RandomState(classifier.seed)
+    if parts[0].drawn:
+        draws.permutation(parts[0].drawn)
+    for _ in range(classifier.rounds):
+        for _ in range(classifier.epochs):
+            order = torch.from_numpy(draws.permutation(rows.shape[1])).to(blocks.device)
+            shuffled = rows[:, order]
+            for batch in zip(shuffled.split(BATCH, 1), goals[shuffled].split(BATCH, 1), strict=True):
+                layers.learn(table, *batch)
+        correct = torch.stack([_correct(blocks, layers, i, parts[g].dev) for i, g in enumerate(running.tolist())])
+        better = (correct > scores[running]) & (misses[running] < MISSES)
         part, member = better.nonzero(as_tuple=True)
-        for best, now in zip(self.best, (self.layers.weights, self.layers.intercepts), strict=True):
-            best[running[part], member] = now[part, member]
-        self.scores[running[part], member] = correct[part, member]
-        self.misses[running] += ~better
-        going = (self.misses[running] < MISSES).any(1)
+        for values, now in zip(best, (layers.weights, layers.intercepts), strict=True):
+            values[running[part], member] = now[part, member]
+        scores[running[part], member] = correct[part, member]
+        misses[running] += ~better
+        going = (misses[running] < MISSES).any(1)
         if not going.all():
-            self.running, self.rows = running[going], self.rows[going]
-            self.layers.keep(going)
+            running, rows = running[going], rows[going]
+            layers.keep(going)
+        if not len(running):
+            break
+    return list(zip(*best, strict=True))
 
-    def correct(self, place: int, part: int) -> Tensor:
-        """How many dev rows of a part each of its members predicts correctly, (S,); ``place``: among those running."""
-        rows = self.parts[part].dev
-        logits = self.blocks.logits(rows, self.layers.weights[place], self.layers.intercepts[place])
-        return (logits.argmax(-1) == self.blocks.labels[torch.from_numpy(rows)]).sum(1)
+
+def _correct(blocks: _Blocks, layers: "_Layers", part: int, rows: np.ndarray) -> Tensor:
+    """How many of the rows the members of a part of the layers predict correctly, (S,)."""
+    logits = blocks.logits(rows, layers.weights[part], layers.intercepts[part])
+    return (logits.argmax(-1) == blocks.labels[torch.from_numpy(rows)]).sum(1)
 
 
 class _Layers:

@@ -1,4 +1,4 @@
-"""Solver for the evaluation's classifiers: fits a grid of logistic regressions at once.
+"""Logistic regression as a protocol's classifier, and its solver, which fits a whole grid at once.
 
 Shapes: n examples, d features, r = d + 1 weights per column (the last is the intercept), F training parts,
 S strengths, P problems solved together, K score columns per problem (1 for two classes, else the number of classes).
@@ -8,13 +8,15 @@ While solving, the n examples are only those of blocks that something is learnt 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import log_expit, log_softmax
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.design import Design
-from structviews.evaluation.senteval.preconditioners import Rough, Weighted
+from structviews.evaluation.senteval.design import Design, Rough, Weighted
+from structviews.evaluation.senteval.protocols.protocol import Choice, Classifier, Fitted
 
 TOLERANCE = 1e-7
 MAX_ITERATIONS = 1000
@@ -24,6 +26,66 @@ BLOCK_ELEMENTS = 1 << 26  # most numbers held for problems solved together (256 
 HESSIAN_RANGE = 4  # a Hessian also serves strengths up to this many times the one that it was calculated for
 # Weights of the last solutions, newest first, in the next one, if they lie on a constant, a line or a parabola.
 EXTRAPOLATION = ((1,), (2, -1), (3, -3, 1))
+
+
+@dataclass(frozen=True)
+class LogisticClassifier(Classifier):
+    """Logistic regression; strengths are inverse penalties C.
+
+    Attributes:
+        one_vs_rest: as in liblinear, fit one classifier per class and penalise the intercept.
+    """
+
+    one_vs_rest: bool
+
+    def fit(
+        self, features: Sequence[np.ndarray], labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float]
+    ) -> Fitted:
+        """Fit all parts and strengths at once, the final ones too; see ``Classifier.fit``."""
+        parts = [choice.train for choice in planned]
+        inner = [fold for choice in planned for fold in choice.inner]
+        if len(inner) > 1:  # a single inner part is the training part itself
+            parts += [train for train, _ in inner]
+        masks = np.zeros((len(parts), len(labels)), dtype=bool)
+        for mask, part in zip(masks, parts, strict=True):
+            mask[part] = True
+        design = Design(features, np.any(masks, axis=0), centred=not self.one_vs_rest)
+        fits = fit_logistic(design, labels, masks, grid, self.one_vs_rest)
+        predictions = fits.predictions[-len(inner) :]
+
+        def final(chosen: Sequence[int]) -> list[np.ndarray]:
+            return [
+                log_probabilities(fits.logits[i, best, choice.test], self.one_vs_rest)
+                for i, (best, choice) in enumerate(zip(chosen, planned, strict=True))
+            ]
+
+        held_out = [predicted[:, test] for predicted, (_, test) in zip(predictions, inner, strict=True)]
+        return Fitted(held_out, final, int((~fits.converged).sum()))
+
+    def describe(self) -> dict[str, Any]:
+        """See ``Classifier.describe``."""
+        many, intercept = (
+            ("one against the rest for", "on the weights and the intercept")
+            if self.one_vs_rest
+            else ("softmax for", "on the weights, none on the intercept")
+        )
+        return {
+            "classifier": f"logistic regression, {many} more than two classes",
+            "penalty": f"L2 {intercept}; the grid is its inverse strength C",
+            "solver": "L-BFGS, preconditioned by the Hessian of all folds together, float32 products",
+            "tolerance": TOLERANCE,
+        }
+
+
+def log_probabilities(logits: np.ndarray, one_vs_rest: bool) -> np.ndarray:
+    """Logits, (n, 1) for two classes else (n, K), to log-probabilities (n, K); one-vs-rest ones are normalised."""
+    logits = logits.astype(np.float64)
+    if logits.shape[1] == 1:
+        return np.concatenate([log_expit(-logits), log_expit(logits)], axis=1)
+    logs: np.ndarray = log_expit(logits) if one_vs_rest else log_softmax(logits, axis=1)
+    if one_vs_rest:
+        logs = logs - np.log(np.exp(logs).sum(1, keepdims=True))
+    return logs
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Score a run on tasks: choose the vectors and the source of the trees, and save the scores."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ from structviews.encoding.sentence_vectors import saved
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit, one_warning
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import results_name, save_results
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.protocols.protocol import Protocol
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
-from structviews.evaluation.senteval.suite import Encode, by_encoder, calls_to_come, evaluate_each, results_of
+from structviews.evaluation.senteval.suite import EncodeBlocks, TaskEncoder, by_encoder, evaluate_each, results_of
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.runtime.terminal import rate_bar
@@ -44,14 +44,6 @@ class Scored:
     flags: str = ""
     limit: WordLimit = DEFAULT_LIMIT
     precision: str = "auto"
-
-    def of(self, own: Embedder) -> tuple[Embedder, str]:
-        """The embedder to score, and a short description of its vectors."""
-        embedder = own.with_representation(**self.changes).with_limit(**vars(self.limit))
-        embedder = embedder.with_precision(self.precision)
-        if not self.view:
-            return embedder, embedder.description
-        return embedder.with_view(self.view), f"{self.view} alone: {embedder.description}"
 
 
 def score_run(
@@ -85,47 +77,45 @@ def score_run(
     Raises:
         InputError: if the run cannot encode the sentences, or its vectors are invalid.
     """
-    own = Embedder.load(run)
-    embedder, vectors, file = _place(own, scored, protocol, ensemble)
+    embedder, vectors, file = scored_vectors(Embedder.load(run), scored, protocol, ensemble)
     similarity = embedder.for_similarity()
-    another = similarity.representation != embedder.representation
-    transductive = is_transductive(embedder)
-    if save_vectors and transductive:
+    embedders = [embedder, similarity] if similarity.representation != embedder.representation else [embedder]
+    if save_vectors and is_transductive(embedder):
         raise InputError("--save-vectors: --transductive vectors of a sentence differ by task: drop --transductive")
-    for each in (embedder, similarity):
+    for each in embedders:
         _check(each, tasks, trees)
-    with ExitStack() as files:
-        embedders = [embedder, similarity] if another else [embedder]
-        encoders = files.enter_context(_encoders(run, embedders, tasks, trees, ensemble))
-        if save_vectors:
-            save_vectors.mkdir(parents=True, exist_ok=True)
-            stem = run.resolve().name + file.removeprefix("results").removesuffix(".json")
-            places = [save_vectors / f"{stem}{which}.npy" for which in ("", ".similarity")]
-            encoders = [files.enter_context(saved(each, place)) for each, place in zip(encoders, places, strict=False)]
-        each_task = evaluate_each(
-            encoders[0],
-            tasks,
-            similarity=encoders[1] if another else None,
-            protocol=protocol,
-            transductive=transductive,
-            widths=_members(run, embedder).widths if ensemble else (),
-            similarity_widths=_members(run, similarity).widths if ensemble and another else (),
-            progress=progress,
-        )
-        for results in each_task:
+    with ExitStack() as stack:
+        pool = None
+        if not (ensemble or is_transductive(embedder) or isinstance(embedder, GivenVectors | WordBaseline)):
+            parts = by_encoder(tasks, len(embedders) > 1)
+            sentences = sum(len({each for task in part for each in task.sentences()}) for part in parts)
+            pool = stack.enter_context(open_pool(embedder, processes_that_pay(embedder, sentences)))
+        encoders = []
+        for each, suffix in zip(embedders, ("", ".similarity"), strict=False):
+            encode = _encode_blocks(run, each, trees, ensemble, pool)
+            if save_vectors:
+                save_vectors.mkdir(parents=True, exist_ok=True)
+                stem = run.resolve().name + file.removeprefix("results").removesuffix(".json")
+                encode = stack.enter_context(saved(encode, save_vectors / f"{stem}{suffix}.npy"))
+            widths = _members(run, each).widths if ensemble else ()
+            encoders.append(TaskEncoder(encode, is_transductive(embedder), widths))
+        other = encoders[1] if len(encoders) > 1 else None
+        for results in evaluate_each(encoders[0], tasks, protocol=protocol, similarity=other, progress=progress):
             # Save after each task, so that an interruption loses at most one.
             save_results(run, results | vectors, file)
             yield bool(results["tasks"])
     save_results(run, results_of(unavailable=unavailable, protocol=protocol) | vectors, file)
 
 
-def score_with_bar(run: Path, tasks: Sequence[Task], unavailable: dict[str, str], console: Console, **how: Any) -> int:
+def score_with_bar(
+    run: Path, tasks: Sequence[Task], unavailable: dict[str, str], console: Console, **options: Any
+) -> int:
     """Score a run with a bar; how many of the tasks now have a score.
 
     Args:
         run, tasks, unavailable: see ``score_run``.
         console: where the bar is.
-        **how: further arguments of ``score_run``.
+        **options: further arguments of ``score_run``.
     """
     n_scored = done = 0
     with rate_bar(console, run.name, "tasks", percent=False, steady=False) as bar, one_warning():
@@ -135,7 +125,7 @@ def score_with_bar(run: Path, tasks: Sequence[Task], unavailable: dict[str, str]
             bar.stage(stage)
 
         bar.stage("loading")
-        for has_score in score_run(run, tasks, unavailable, progress=show, **how):
+        for has_score in score_run(run, tasks, unavailable, progress=show, **options):
             n_scored += has_score
             done += 1
             bar(done, len(tasks), note="")
@@ -144,44 +134,39 @@ def score_with_bar(run: Path, tasks: Sequence[Task], unavailable: dict[str, str]
 
 def place_of(run: Path, scored: Scored, protocol: Protocol, ensemble: bool) -> tuple[dict[str, str], str]:
     """What results say of the vectors that ``score_run`` scores, and the file in the run's folder."""
-    _, vectors, file = _place(Embedder.load(run), scored, protocol, ensemble)
+    _, vectors, file = scored_vectors(Embedder.load(run), scored, protocol, ensemble)
     return vectors, file
 
 
-def _place(own: Embedder, scored: Scored, protocol: Protocol, ensemble: bool) -> tuple[Embedder, dict[str, str], str]:
-    """The embedder to score, and as ``place_of``."""
-    embedder, description = scored.of(own)
-    description += ", ensemble" * ensemble
-    vectors, file = kept_as(own, embedder, description, scored.flags + " --ensemble" * ensemble, protocol)
-    return scaled(embedder, protocol), vectors, file
+def scored_vectors(
+    own: Embedder, scored: Scored, protocol: Protocol, ensemble: bool = False
+) -> tuple[Embedder, dict[str, str], str]:
+    """The embedder to score, what results say of its vectors, and the file in the run's folder.
 
-
-def scaled(embedder: Embedder, protocol: Protocol) -> Embedder:
-    """With vectors of the length that a protocol wants, which descriptions of the vectors do not repeat."""
-    return embedder.with_representation(normalise=True) if protocol.normalise else embedder
-
-
-def kept_as(
-    own: Embedder, embedder: Embedder, description: str, flags: str, protocol: Protocol = SENTEVAL
-) -> tuple[dict[str, str], str]:
-    """What results say of the vectors that were scored, and the file that they are kept in.
+    The vectors have the length that the protocol wants, which their description does not repeat.
 
     Args:
         own: the run as it is without flags.
-        embedder: what was scored.
-        description: of its vectors.
-        flags: of the command line that chose them.
+        scored: which of its vectors.
         protocol: the evaluation protocol.
+        ensemble: whether the members' predictions are averaged.
     """
-    differences = []
+    embedder = own.with_representation(**scored.changes).with_limit(**vars(scored.limit))
+    embedder = embedder.with_precision(scored.precision)
+    description = embedder.description
+    if scored.view:
+        embedder, description = embedder.with_view(scored.view), f"{scored.view} alone: {description}"
+    description += ", ensemble" * ensemble
+    differences, flags = [], ""
     if description != own.description:
         # A description is silent on fp32, which may be what sets the vectors apart.
         differences = [description, *(["fp32"] if embedder.encodes_in == "fp32" != own.encodes_in else [])]
-    else:
-        flags = ""
+        flags = scored.flags + " --ensemble" * ensemble
     if protocol != SENTEVAL:
         differences, flags = [*differences, protocol.name], f"{flags} --protocol {protocol.name}"
-    return {"representation": description, "flags": flags}, results_name(*differences)
+    if protocol.normalise:
+        embedder = embedder.with_representation(normalise=True)
+    return embedder, {"representation": description, "flags": flags}, results_name(*differences)
 
 
 def _check(embedder: Embedder, tasks: Sequence[Task], trees: TaskTrees | None) -> None:
@@ -205,51 +190,20 @@ def _members(run: Path, embedder: Embedder) -> JoinedEmbedder:
     return embedder
 
 
-@contextmanager
-def _encoders(
-    run: Path, embedders: Sequence[Embedder], tasks: Sequence[Task], trees: TaskTrees | None, ensemble: bool
-) -> Iterator[list[Encode]]:
-    """Encoders of the tasks, and with two embedders of those for similarity; as many processes as pay encode ahead."""
-    first = embedders[0]
-    if ensemble or is_transductive(first) or isinstance(first, GivenVectors | WordBaseline):
-        yield [_encoder(run, each, trees, ensemble) for each in embedders]
-        return
-    calls = [list(calls_to_come(part)) for part in by_encoder(tasks, len(embedders) > 1)]
-    sentences = sum(len(call) for part in calls for call in part)
-    with open_pool(first, processes_that_pay(first, sentences)) as pool:
-        yield [_encoder_ahead(each, trees, pool, part) for each, part in zip(embedders, calls, strict=False)]
+def _encode_blocks(
+    run: Path, embedder: Embedder, trees: TaskTrees | None, ensemble: bool, pool: EncodingPool | None
+) -> EncodeBlocks:
+    """Encodes blocks of sentences with the given trees, if any; for an ensemble, the members' vectors side by side.
 
+    With a pool, as many processes as pay encode the blocks to come while a task is scored.
+    """
 
-def _encoder(run: Path, embedder: Embedder, trees: TaskTrees | None, ensemble: bool) -> Encode:
-    """An encoder that uses the given trees, if any; for an ensemble it concatenates the members' vectors."""
-    encode: Callable[[Sequence[Sentence]], np.ndarray] = embedder.encode
-    if ensemble:
-        joined = _members(run, embedder)
+    def with_trees(sentences: list[Tokens]) -> Sequence[Sentence]:
+        return sentences if trees is None or embedder.needs == {"tokens"} else trees.find(sentences)
 
-        def encode(sentences: Sequence[Sentence]) -> np.ndarray:
-            return np.concatenate(joined.encode_views(sentences), axis=1)
-
-    find = _finder(embedder, trees)
-    return lambda sentences: encode(find(sentences))
-
-
-def _encoder_ahead(
-    embedder: Embedder, trees: TaskTrees | None, pool: EncodingPool, calls: Sequence[list[Tokens]]
-) -> Encode:
-    """An encoder for these calls in this order; while a task is scored, other processes encode those to come."""
-    vectors = zip(calls, pool.each(embedder, map(_finder(embedder, trees), calls)), strict=True)
-
-    def encode(sentences: list[Tokens]) -> np.ndarray:
-        foreseen, table = next(vectors, ([], np.empty((0, 0))))
-        if sentences != foreseen:
-            raise RuntimeError(
-                f"encoded {len(foreseen)} sentences ahead, but not the {len(sentences)} that are asked for"
-            )
-        return table
-
-    return encode
-
-
-def _finder(embedder: Embedder, trees: TaskTrees | None) -> Callable[[list[Tokens]], Sequence[Sentence]]:
-    """What the embedder is to encode for sentences: they themselves, or with the given trees, if it needs them."""
-    return (lambda sentences: sentences) if trees is None or embedder.needs == {"tokens"} else trees.find
+    if pool:
+        return lambda blocks: pool.each(embedder, map(with_trees, blocks))
+    if not ensemble:
+        return lambda blocks: (embedder.encode(with_trees(sentences)) for sentences in blocks)
+    joined = _members(run, embedder)
+    return lambda blocks: (np.concatenate(joined.encode_views(with_trees(sentences)), axis=1) for sentences in blocks)

@@ -3,7 +3,9 @@
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +19,37 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.intervals import score_intervals
 from structviews.evaluation.scores.results import FORMAT, Predictions
 from structviews.evaluation.senteval.protocols import PROTOCOLS
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.protocols.protocol import Protocol, Vectors
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.tasks.finding import known_tasks, read_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.runtime.wording import counted
 
 Encode = Callable[[list[Tokens]], np.ndarray]
+# Maps blocks of sentences to their vectors (n, d), in order; it may read blocks ahead.
+EncodeBlocks = Callable[[Iterator[list[Tokens]]], Iterator[np.ndarray]]
 OnStage = Callable[[str], None]
 # Sentences encoded at a time.
 SENTENCES_AT_ONCE = 4096
 # The entries of the results that are keyed by task.
 BY_TASK = ("tasks", "unavailable", "predictions")
+
+
+@dataclass(frozen=True)
+class TaskEncoder:
+    """What encodes the sentences of tasks.
+
+    Attributes:
+        encode: encodes blocks of sentences.
+        transductive: a sentence's vector depends on the others it is encoded with, so each task is encoded
+            separately, and all its sentences together.
+        widths: the numbers of columns of each ensemble member, whose predictions are averaged; empty for no ensemble.
+    """
+
+    encode: EncodeBlocks
+    transductive: bool = False
+    widths: Sequence[int] = ()
 
 
 def evaluate(
@@ -54,8 +74,7 @@ def evaluate(
         probing: the directory of probing tasks, see ``tasks.probing_files``.
         protocol: ``senteval``, ``senteval-torch`` or ``kiros``, which scales the vectors to length 1.
         similarity: encoder for similarity tasks; by default ``encode``.
-        transductive: a sentence's vector depends on the others it is encoded with, so encode each task
-            separately and all its sentences together.
+        transductive: see ``TaskEncoder``.
         allow_partial: also score files with fewer examples than published, and mark them.
         progress: called with a description of each stage, such as ``MR: encoding 10,662 sentences``.
 
@@ -67,13 +86,11 @@ def evaluate(
         InputError: for an unknown task, a folder that does not exist, or invalid vectors.
     """
     followed = PROTOCOLS[protocol]
-    if followed.normalise:
-        encode = _scaled(encode)
+    encoder = TaskEncoder(partial(map, _scaled(encode) if followed.normalise else encode), transductive)
+    other = TaskEncoder(partial(map, similarity), transductive) if similarity else None
     found, unavailable = read_tasks(tasks, folder, probing, allow_partial)
     results = results_of(unavailable=unavailable, protocol=followed)
-    for each in evaluate_each(
-        encode, found, protocol=followed, similarity=similarity, transductive=transductive, progress=progress
-    ):
+    for each in evaluate_each(encoder, found, protocol=followed, similarity=other, progress=progress):
         results |= {key: results[key] | value if key in BY_TASK else value for key, value in each.items()}
     return results
 
@@ -111,34 +128,34 @@ def covered_tasks(
 
 
 def evaluate_each(
-    encode: Encode,
+    encoder: TaskEncoder,
     tasks: Sequence[Task],
     *,
     protocol: Protocol = SENTEVAL,
-    similarity: Encode | None = None,
-    transductive: bool = False,
-    widths: Sequence[int] = (),
-    similarity_widths: Sequence[int] = (),
+    similarity: TaskEncoder | None = None,
     progress: OnStage = lambda stage: None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the results of each task as soon as it is scored; see ``evaluate``.
 
-    ``widths`` are the numbers of columns of each ensemble member: each member gets its own classifier, and their
-    predictions are averaged. ``similarity_widths`` are those of ``similarity``.
+    Args:
+        encoder: encodes the tasks.
+        tasks: the tasks.
+        protocol: the protocol.
+        similarity: encodes the similarity tasks instead.
+        progress: called with a description of each stage.
     """
-    of_run, others = by_encoder([] if transductive else tasks, similarity is not None)
-    supervised = TaskVectors(encode, of_run, whole=transductive)
-    of_similarity = TaskVectors(similarity, others, whole=transductive) if similarity else None
+    parts = by_encoder(tasks, similarity is not None)
+    encoders = [encoder, similarity or encoder]
+    vectors_of_part = [task_vectors(each, part, progress) for each, part in zip(encoders, parts, strict=True)]
     for task in tasks:
-        source = of_similarity if of_similarity and task.kind == "similarity" else supervised
+        which = similarity is not None and task.kind == "similarity"
         start = time.perf_counter()
-        vectors = source.of(task, progress)
+        vectors = next(vectors_of_part[which])
         encoding = time.perf_counter() - start
         progress(f"{task.name}: scoring")
         start = time.perf_counter()
         try:
-            columns = similarity_widths if source is of_similarity else widths
-            scored = score_task(task, members_of(vectors, columns), protocol)
+            scored = score_task(task, members_of(vectors, encoders[which].widths), protocol)
         except InputError as error:
             yield results_of(unavailable={task.name: f"{task.name}: {error}"}, protocol=protocol)
             continue
@@ -152,29 +169,23 @@ def evaluate_each(
             "partial": task.partial,
             "data": task.checksums,
             "seconds": seconds,
-            "versions": _versions(),
+            "versions": {
+                "structviews": __version__,
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                "torch": str(torch.__version__),
+                "scikit-learn": sklearn.__version__,
+            },
         }
         yield results_of({task.name: entry}, predictions={task.name: tested}, protocol=protocol) | {"dim": dim}
 
 
 def by_encoder(tasks: Sequence[Task], own_similarity: bool) -> tuple[list[Task], list[Task]]:
-    """The tasks of ``encode`` and those of ``similarity``, which has the similarity tasks if there is one."""
+    """The tasks of ``encoder``, and those of ``similarity``, which has the similarity tasks if there is one."""
     parts: tuple[list[Task], list[Task]] = [], []
     for task in tasks:
         parts[own_similarity and task.kind == "similarity"].append(task)
     return parts
-
-
-def calls_to_come(tasks: Iterable[Task]) -> Iterator[list[Tokens]]:
-    """The sentences of each call of its encoder by ``TaskVectors``, if it is asked for these tasks in this order."""
-    seen: set[Tokens] = set()
-    for task in tasks:
-        sentences = task.sentences()
-        for start in range(0, len(sentences), SENTENCES_AT_ONCE):
-            new = [sentence for sentence in sentences[start : start + SENTENCES_AT_ONCE] if sentence not in seen]
-            seen.update(new)
-            if new:
-                yield new
 
 
 def results_of(
@@ -199,77 +210,71 @@ def members_of(vectors: dict[str, Vectors], widths: Sequence[int]) -> list[dict[
     ]
 
 
-class TaskVectors:
-    """Vectors of the task sentences; each distinct sentence is encoded once.
+def task_vectors(
+    encoder: TaskEncoder, tasks: Sequence[Task], progress: OnStage = lambda stage: None
+) -> Iterator[dict[str, Vectors]]:
+    """For each task in turn: by split, the vectors (n, d) of the first sentences and of the second ones.
 
-    Sentences are encoded in blocks, and a vector is kept only while a later task shares its sentence. So memory holds
-    the vectors of one task, the shared vectors and one block.
+    Each distinct sentence of all tasks is encoded once, in blocks, unless the encoder is transductive. A vector is
+    kept only while a later task shares its sentence: memory holds the vectors of one task, the shared ones, and a
+    block.
 
-    Args:
-        encode: see ``evaluate``.
-        tasks: upcoming tasks, in any order; any other task is encoded separately.
-        whole: pass all sentences of a task to the encoder at once.
+    Raises:
+        InputError: if the encoder returns the wrong number of vectors, or vectors that are not finite.
     """
-
-    def __init__(self, encode: Encode, tasks: Iterable[Task] = (), whole: bool = False):
-        self._encode = encode
-        self._whole = whole
-        self._uses_to_come = Counter(sentence for task in tasks for sentence in task.sentences())
-        self._kept: dict[Tokens, np.ndarray] = {}
-
-    def of(self, task: Task, progress: OnStage = lambda stage: None) -> dict[str, Vectors]:
-        """For each split, the vectors (n, d) of the first sentences and of the second ones.
-
-        Raises:
-            InputError: if the encoder returns the wrong number of vectors, or vectors that are not finite.
-        """
+    uses_left = Counter() if encoder.transductive else Counter(s for task in tasks for s in task.sentences())
+    shared: dict[Tokens, np.ndarray] = {}
+    encoded = encoder.encode(_blocks_to_encode(encoder, tasks))
+    for task in tasks:
         sentences = task.sentences()
-        new = sum(sentence not in self._kept for sentence in sentences)
+        new = sum(sentence not in shared for sentence in sentences)
         progress(f"{task.name}: encoding {counted(new, 'sentence')}")
-        places = {sentence: place for place, sentence in enumerate(sentences)}
-        wanted = {
-            split: tuple(np.array([places[s] for s in part], dtype=np.int64) for part in (each.first, each.second))
+        row_of = {sentence: row for row, sentence in enumerate(sentences)}
+        rows = {
+            split: [np.array([row_of[s] for s in part], dtype=np.int64) for part in (each.first, each.second)]
             for split, each in task.splits.items()
         }
         vectors: dict[str, Vectors] = {}
-        size = len(sentences) if self._whole else SENTENCES_AT_ONCE
-        for start in range(0, len(sentences), size):
-            block = self._block(task.name, sentences[start : start + size])
-            for split, parts in wanted.items():
+        for start, block in _blocks(encoder, sentences):
+            added = [sentence for sentence in block if sentence not in shared]
+            own = dict(zip(added, _checked(task.name, added, next(encoded)) if added else (), strict=True))
+            table = np.stack([shared[s] if s in shared else own[s] for s in block])
+            for split, parts in rows.items():
                 if split not in vectors:
-                    first, second = (np.empty((len(part), block.shape[1]), dtype=np.float32) for part in parts)
+                    first, second = (np.empty((len(part), table.shape[1]), dtype=np.float32) for part in parts)
                     vectors[split] = first, second
-                for part, table in zip(parts, vectors[split], strict=True):
-                    here = np.flatnonzero((part >= start) & (part < start + size))
-                    table[here] = block[part[here] - start]
-        return vectors
+                for part, filled in zip(parts, vectors[split], strict=True):
+                    here = np.flatnonzero((part >= start) & (part < start + len(block)))
+                    filled[here] = table[part[here] - start]
+            for sentence, vector in zip(block, table, strict=True):
+                uses_left[sentence] -= 1
+                if uses_left[sentence] > 0:
+                    shared[sentence] = vector.copy()
+                else:
+                    shared.pop(sentence, None)
+        yield vectors
 
-    def _block(self, task: str, sentences: list[Tokens]) -> np.ndarray:
-        """Vectors (n, d) of some sentences, reused or newly encoded; keeps those that are needed later."""
-        new = [row for row, sentence in enumerate(sentences) if sentence not in self._kept]
-        encoded = _encoded(task, [sentences[row] for row in new], self._encode)
-        if len(new) == len(sentences):
-            block = encoded
-        else:
-            kept = {row: self._kept[sentence] for row, sentence in enumerate(sentences) if sentence in self._kept}
-            block = np.empty((len(sentences), len(next(iter(kept.values())))), dtype=np.float32)
-            block[list(kept)] = list(kept.values())
+
+def _blocks(encoder: TaskEncoder, sentences: list[Tokens]) -> Iterator[tuple[int, list[Tokens]]]:
+    """The blocks of a task's sentences, each with its first row."""
+    size = len(sentences) if encoder.transductive else SENTENCES_AT_ONCE
+    return ((start, sentences[start : start + size]) for start in range(0, len(sentences), size))
+
+
+def _blocks_to_encode(encoder: TaskEncoder, tasks: Sequence[Task]) -> Iterator[list[Tokens]]:
+    """Of each block of each task, the sentences that no block before has, if there are any."""
+    seen: set[Tokens] = set()
+    for task in tasks:
+        for _, block in _blocks(encoder, task.sentences()):
+            new = [sentence for sentence in block if encoder.transductive or sentence not in seen]
+            seen.update(new)
             if new:
-                block[new] = encoded
-        for sentence, vector in zip(sentences, block, strict=True):
-            self._uses_to_come[sentence] -= 1
-            if self._uses_to_come[sentence] > 0:
-                self._kept[sentence] = vector.copy()
-            else:
-                self._kept.pop(sentence, None)
-        return block
+                yield new
 
 
-def _encoded(task: str, sentences: list[Tokens], encode: Encode) -> np.ndarray:
-    """Encode some sentences; returns checked vectors (n, d)."""
-    if not sentences:
-        return np.empty((0, 0), dtype=np.float32)
-    table = np.asarray(encode(sentences), dtype=np.float32)
+def _checked(task: str, sentences: list[Tokens], vectors: np.ndarray) -> np.ndarray:
+    """The vectors (n, d), float32."""
+    table = np.asarray(vectors, dtype=np.float32)
     if table.ndim != 2 or len(table) != len(sentences):
         raise InputError(f"{task}: vectors of shape {table.shape} for {len(sentences)} sentences; return one per row")
     bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
@@ -285,13 +290,3 @@ def _encoded(task: str, sentences: list[Tokens], encode: Encode) -> np.ndarray:
 def _scaled(encode: Encode) -> Encode:
     """The same encoder with vectors of length 1."""
     return lambda sentences: normalised(np.asarray(encode(sentences), dtype=np.float32))
-
-
-def _versions() -> dict[str, str]:
-    return {
-        "structviews": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "torch": str(torch.__version__),
-        "scikit-learn": sklearn.__version__,
-    }

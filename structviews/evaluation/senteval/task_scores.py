@@ -1,6 +1,7 @@
 """Score a task by a protocol: folds, regularisation strengths, classifiers and correlations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,9 @@ from scipy.special import log_softmax
 from sklearn.metrics import f1_score
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.classifier import Choice, Fold
-from structviews.evaluation.senteval.protocols.protocol import FOLDS, Protocol, Vectors
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL
-from structviews.evaluation.senteval.relatedness import (
-    correlation,
-    expected_class,
-    fit_relatedness,
-)
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
+from structviews.evaluation.senteval.protocols.protocol import FOLDS, Choice, Fold, Protocol, Vectors
+from structviews.evaluation.senteval.relatedness import correlation, expected_class, fit_relatedness
 from structviews.evaluation.senteval.tasks.reading import Task
 from structviews.runtime.wording import counted
 
@@ -43,9 +39,7 @@ def score_task(
     members = [vectors] if isinstance(vectors, dict) else list(vectors)
     if not protocol.covers(task):
         raise InputError(f"the {protocol.name} protocol does not cover this task; use --protocol senteval")
-    return {"classification": classification, "relatedness": relatedness, "similarity": similarity}[task.kind](
-        task, members, protocol
-    )
+    return SCORERS[task.kind](task, members, protocol)
 
 
 def task_features(task: Task, vectors: dict[str, Vectors]) -> dict[str, np.ndarray]:
@@ -55,11 +49,10 @@ def task_features(task: Task, vectors: dict[str, Vectors]) -> dict[str, np.ndarr
 
 def pair_features(u: np.ndarray, v: np.ndarray, inference: bool = False) -> np.ndarray:
     """Pair features ``[|u - v|, u * v]`` (n, 2d); for inference ``[u, v, |u - v|, u * v]`` (n, 4d)."""
-    parts = [u, v] if inference else []
-    features = np.empty((len(u), (len(parts) + 2) * u.shape[1]), dtype=u.dtype)
-    *places, difference, product = np.split(features, len(parts) + 2, axis=1)
-    for place, part in zip(places, parts, strict=True):
-        place[:] = part
+    features = np.empty((len(u), (4 if inference else 2) * u.shape[1]), dtype=u.dtype)  # no copy: it may be large
+    *both, difference, product = np.split(features, 4 if inference else 2, axis=1)
+    for columns, vectors in zip(both, (u, v), strict=False):
+        columns[:] = vectors
     np.abs(np.subtract(u, v, out=difference), out=difference)
     np.multiply(u, v, out=product)
     return features
@@ -70,14 +63,27 @@ def choices(task: Task, protocol: Protocol, labels: np.ndarray) -> list[Choice]:
 
     A single split ``all`` gives nested cross-validation, ``train`` and ``test`` give cross-validation on ``train``;
     with ``dev``, the strength is selected on ``dev``.
+
+    Raises:
+        InputError: if a class has too few examples for the folds.
     """
-    parts = dict(zip(task.splits, np.split(np.arange(len(labels)), _ends(task)), strict=True))
-    if "all" in parts:
-        outer = _folds(parts["all"][protocol.order(task.splits["all"])], labels, protocol)
-        return [Choice(train, test, list(_folds(train, labels, protocol))) for train, test in outer]
-    train = parts["train"][protocol.order(task.splits["train"])]
-    inner = [(train, parts["dev"])] if "dev" in parts else list(_folds(train, labels, protocol))
-    return [Choice(train, parts["test"], inner)]
+    ends = np.cumsum([len(examples) for examples in task.splits.values()])
+    rows = dict(zip(task.splits, np.split(np.arange(len(labels)), ends[:-1]), strict=True))
+
+    def folds(chosen: np.ndarray) -> Iterator[Fold]:
+        rarest = int(np.bincount(labels[chosen]).min())
+        if rarest < FOLDS:
+            few = f"the rarest class has {counted(rarest, 'example')}, too few for {FOLDS} folds"
+            raise InputError(f"{few}; use the complete task")
+        for train, test in protocol.splitter.split(np.zeros(len(chosen)), labels[chosen]):
+            yield chosen[train], chosen[test]
+
+    if "all" in rows:
+        outer = folds(rows["all"][protocol.order(task.splits["all"])])
+        return [Choice(train, test, list(folds(train))) for train, test in outer]
+    train = rows["train"][protocol.order(task.splits["train"])]
+    inner = [(train, rows["dev"])] if "dev" in rows else list(folds(train))
+    return [Choice(train, rows["test"], inner)]
 
 
 def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: Protocol) -> dict[str, Any]:
@@ -89,26 +95,69 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     planned = choices(task, protocol, labels)
     metric = "f1" if protocol.f1_chooses and "f1" in task.metrics else "accuracy"
-    grid = protocol.grid(task)
     learnt = [_learn(task, vectors, labels, planned, metric, protocol) for vectors in members]
-    dev = np.array([member["dev"] for member in learnt])  # (members, choices)
+    dev = np.array([member.dev for member in learnt])  # (members, choices)
     weights = dev / dev.sum(0)
     predicted = labels.copy()
     tests = []
     for i, choice in enumerate(planned):
-        logs = sum(weights[m, i] * member["logs"][i] for m, member in enumerate(learnt))
+        logs = sum(weights[m, i] * member.logs[i] for m, member in enumerate(learnt))
         predicted[choice.test] = logs.argmax(1)
         tests.append(_scores(labels[choice.test], predicted[choice.test], task.metrics))
     tested = "all" if "all" in task.splits else "test"
     result = {
         "scores": {name: 100 * float(np.mean([scores[name] for scores in tests])) for name in task.metrics},
         "predictions": {tested: predicted[len(labels) - len(task.splits[tested]) :]},
-        "unconverged": sum(member["unconverged"] for member in learnt),
-        "at_grid_end": at_grid_end(grid, [strength for member in learnt for strength in member["strengths"]]),
+        "unconverged": sum(member.unconverged for member in learnt),
+        "at_grid_end": at_grid_end(protocol.grid(task), [each for member in learnt for each in member.strengths]),
     }
-    if len(learnt) > 1:
-        return result | {"weights": weights.T.tolist(), "members": [_member(member, metric) for member in learnt]}
-    return result | _member(learnt[0], metric)
+    own = [{"dev": {metric: float(np.mean(member.dev))}, "strengths": member.strengths} for member in learnt]
+    return result | (own[0] if len(learnt) == 1 else {"weights": weights.T.tolist(), "members": own})
+
+
+@dataclass(frozen=True)
+class _Learnt:
+    """What one ensemble member learnt: for each choice, the strength selected, the score on held-out examples that
+    selected it, and the log-probabilities (t, K) of the test rows; and how many fits did not converge.
+    """
+
+    strengths: list[float]
+    dev: np.ndarray
+    logs: list[np.ndarray]
+    unconverged: int
+
+
+def _learn(
+    task: Task,
+    vectors: dict[str, Vectors],
+    labels: np.ndarray,
+    planned: list[Choice],
+    metric: str,
+    protocol: Protocol,
+) -> _Learnt:
+    """Fit the classifiers of all choices and strengths, and select the strengths."""
+    features, grid = task_features(task, vectors), protocol.grid(task)
+    fitted = protocol.classifier_of(task).fit(list(features.values()), labels, planned, grid)
+    inner = [held_out for choice in planned for _, held_out in choice.inner]
+    held_out = [
+        [_scores(labels[test], predicted, (metric,))[metric] for predicted in predictions]
+        for test, predictions in zip(inner, fitted.held_out, strict=True)
+    ]
+    by_choice = np.reshape(held_out, (len(planned), -1, len(grid)))
+    # Along the last axis, so that numpy sums in the same order as over a list.
+    means = 100 * np.ascontiguousarray(by_choice.swapaxes(1, 2)).mean(-1)
+    if protocol.decimals is not None:
+        means = np.round(means, protocol.decimals)
+    chosen = means.argmax(1)  # ties: the smallest
+    return _Learnt([grid[i] for i in chosen], means.max(1), fitted.final(chosen), fitted.unconverged)
+
+
+def _scores(gold: np.ndarray, predicted: np.ndarray, metrics: Sequence[str]) -> dict[str, float]:
+    """Scores from 0 to 1, the scale on which the protocols' own code averages them: the last bit can decide ties."""
+    scores = {"accuracy": float(np.mean(predicted == gold))}
+    if "f1" in metrics:
+        scores["f1"] = float(f1_score(gold, predicted))
+    return {name: scores[name] for name in metrics}
 
 
 def at_grid_end(grid: Sequence[float], strengths: Sequence[float]) -> dict[str, int]:
@@ -126,10 +175,10 @@ def relatedness(task: Task, members: Sequence[dict[str, Vectors]], protocol: Pro
 
     For an ensemble, the members' log-probabilities of the five classes are averaged, weighted by dev correlation.
     """
-    scores = {split: examples.targets for split, examples in task.splits.items()}
+    gold = {split: examples.targets for split, examples in task.splits.items()}
     order = protocol.order(task.splits["train"])
     fitted = [
-        fit_relatedness(task_features(task, vectors), scores, order, protocol.seed, protocol.relatedness)
+        fit_relatedness(task_features(task, vectors), gold, order, protocol.seed, protocol.relatedness)
         for vectors in members
     ]
     dev = np.array([best for best, _ in fitted])
@@ -138,18 +187,14 @@ def relatedness(task: Task, members: Sequence[dict[str, Vectors]], protocol: Pro
     predicted = expected_class(log_softmax(logs, axis=1))
     result = {
         "scores": {
-            "pearson": correlation("pearson", predicted, scores["test"]),
-            "spearman": correlation("spearman", predicted, scores["test"]),
-            "mse": float(np.mean((predicted - scores["test"]) ** 2)),
+            "pearson": correlation("pearson", predicted, gold["test"]),
+            "spearman": correlation("spearman", predicted, gold["test"]),
+            "mse": float(np.mean((predicted - gold["test"]) ** 2)),
         },
         "predictions": {"test": predicted},
     }
-    if len(fitted) > 1:
-        return result | {
-            "weights": [weights.tolist()],
-            "members": [{"dev": {"pearson": value}} for value in dev.tolist()],
-        }
-    return result | {"dev": {"pearson": float(dev[0])}}
+    own = [{"dev": {"pearson": value}} for value in dev.tolist()]
+    return result | (own[0] if len(fitted) == 1 else {"weights": [weights.tolist()], "members": own})
 
 
 def similarity(task: Task, members: Sequence[dict[str, Vectors]], protocol: Protocol) -> dict[str, Any]:
@@ -159,25 +204,22 @@ def similarity(task: Task, members: Sequence[dict[str, Vectors]], protocol: Prot
     ``all`` is the correlation over all pairs pooled. For an ensemble, the cosines are averaged without weights, as
     there is no dev set.
     """
-    scores = {name: examples.targets for name, examples in task.splits.items()}
-    cosines = {name: np.mean([cosine(*vectors[name]) for vectors in members], axis=0) for name in scores}
-    sizes = [len(values) for values in scores.values()]
-    result: dict[str, Any] = {
-        "scores": {},
-        "predictions": cosines,
-        "sets": {name: {"pairs": len(values)} for name, values in scores.items()},
-    }
+    gold = {name: examples.targets for name, examples in task.splits.items()}
+    cosines = {name: np.mean([cosine(*vectors[name]) for vectors in members], axis=0) for name in gold}
+    sizes = [len(values) for values in gold.values()]
+    scores: dict[str, float] = {}
+    sets: dict[str, dict[str, float]] = {name: {"pairs": len(values)} for name, values in gold.items()}
     for kind in ("pearson", "spearman"):
-        each = [correlation(kind, cosines[name], scores[name]) for name in scores]
-        for name, value in zip(scores, each, strict=True):
-            result["sets"][name][kind] = value
-        together = [np.concatenate([values[name] for name in scores]) for values in (cosines, scores)]
-        result["scores"] |= {
+        each = [correlation(kind, cosines[name], gold[name]) for name in gold]
+        for name, value in zip(gold, each, strict=True):
+            sets[name][kind] = value
+        together = [np.concatenate([values[name] for name in gold]) for values in (cosines, gold)]
+        scores |= {
             f"{kind} mean": float(np.mean(each)),
             f"{kind} weighted mean": float(np.average(each, weights=sizes)),
             f"{kind} all": correlation(kind, *together),
         }
-    return result
+    return {"scores": scores, "predictions": cosines, "sets": sets}
 
 
 def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -188,59 +230,9 @@ def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     return cosines
 
 
-def _folds(rows: np.ndarray, labels: np.ndarray, protocol: Protocol) -> Iterator[Fold]:
-    """Folds of ``rows``: (training rows, held-out rows)."""
-    rarest = int(np.bincount(labels[rows]).min())
-    if rarest < FOLDS:
-        raise InputError(
-            f"the rarest class has {counted(rarest, 'example')}, too few for {FOLDS} folds; use the complete task"
-        )
-    for train, test in protocol.splitter.split(np.zeros(len(rows)), labels[rows]):
-        yield rows[train], rows[test]
-
-
-def _ends(task: Task) -> np.ndarray:
-    """End of each split but the last, when the splits are concatenated."""
-    return np.cumsum([len(examples) for examples in task.splits.values()])[:-1]
-
-
-def _learn(
-    task: Task,
-    vectors: dict[str, Vectors],
-    labels: np.ndarray,
-    planned: list[Choice],
-    metric: str,
-    protocol: Protocol,
-) -> dict[str, Any]:
-    """For each choice: the strength, the score that selected it, and the log-probabilities (t, K) of the test rows."""
-    features, grid = task_features(task, vectors), protocol.grid(task)
-    fitted = protocol.classifier_of(task).fit(list(features.values()), labels, planned, grid)
-    inner = [held_out for choice in planned for _, held_out in choice.inner]
-    held_out = [
-        [_scores(labels[test], predicted, (metric,))[metric] for predicted in predictions]
-        for test, predictions in zip(inner, fitted.held_out, strict=True)
-    ]
-    by_choice = np.reshape(held_out, (len(planned), -1, len(grid)))
-    # Along the last axis, so that numpy sums in the same order as over a list.
-    means = 100 * np.ascontiguousarray(by_choice.swapaxes(1, 2)).mean(-1)
-    if protocol.decimals is not None:
-        means = np.round(means, protocol.decimals)
-    chosen = means.argmax(1)  # ties: the smallest
-    return {
-        "strengths": [grid[i] for i in chosen],
-        "dev": means.max(1),
-        "logs": fitted.final(chosen),
-        "unconverged": fitted.unconverged,
-    }
-
-
-def _member(learnt: dict[str, Any], metric: str) -> dict[str, Any]:
-    return {"dev": {metric: float(np.mean(learnt["dev"]))}, "strengths": learnt["strengths"]}
-
-
-def _scores(gold: np.ndarray, predicted: np.ndarray, metrics: Sequence[str]) -> dict[str, float]:
-    """Scores from 0 to 1, the scale on which the protocols' own code averages them: the last bit can decide ties."""
-    scores = {"accuracy": float(np.mean(predicted == gold))}
-    if "f1" in metrics:
-        scores["f1"] = float(f1_score(gold, predicted))
-    return {name: scores[name] for name in metrics}
+# How each kind of task is scored: called with the task, the vectors of each ensemble member, and the protocol.
+SCORERS: dict[str, Callable[[Task, Sequence[dict[str, Vectors]], Protocol], dict[str, Any]]] = {
+    "classification": classification,
+    "relatedness": relatedness,
+    "similarity": similarity,
+}

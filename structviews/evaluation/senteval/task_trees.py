@@ -26,8 +26,7 @@ class TaskTrees:
 
     def __init__(self, folder: str | Path):
         self.corpus = ParsedCorpus.open(folder)
-        shards = (self.corpus.shard(number) for number in range(self.corpus.n_shards))
-        sentences = (tokens for shard in shards for tokens in shard["tokens"].to_pylist())
+        sentences = (tokens for shard in self.corpus.tables() for tokens in shard["tokens"].to_pylist())
         self._rows = {tuple(tokens): row for row, tokens in enumerate(sentences)}
 
     def suit(self, embedder: Embedder) -> None:

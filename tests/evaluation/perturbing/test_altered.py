@@ -9,9 +9,9 @@ from grammar import bracketed
 from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.evaluation.perturbing import altered
+from structviews.evaluation.parses import Parses
+from structviews.evaluation.perturbing import noticing
 from structviews.evaluation.perturbing.perturbations import KINDS
-from structviews.evaluation.probing.parses import Parses
 
 ANIMALS = ("dog", "cat", "man", "child", "bird")
 VERBS = {"killed": "VBN", "took": "VBD"}
@@ -40,7 +40,7 @@ def corpus(sentences, tmp_path):
 
 
 def drawn(corpus, *kinds, most=100, seed=1):
-    return {sample.name: sample for sample in altered.draw(corpus, altered.chosen_kinds(kinds), most, seed)}
+    return {sample.name: sample for sample in noticing.draw(corpus, noticing.chosen_kinds(kinds), most, seed)}
 
 
 def test_only_participles_of_the_corpus_make_a_passive(corpus):
@@ -57,10 +57,10 @@ def test_only_participles_of_the_corpus_make_a_passive(corpus):
 def test_rare_participles_are_wrong_tags(sentences):
     many = [clause("dog", "took", animal) for animal in ANIMALS for _ in range(4)]
     once = [clause("dog", "took", "man", "VBN")]
-    assert altered.spelling_of(Parses.of([*many, *once])).participles == frozenset()
-    assert altered.spelling_of(Parses.of([*many, *once * 4])).participles == {"took"}
-    assert "the" in altered.spelling_of(Parses.of(many)).lower
-    assert "The" not in altered.spelling_of(Parses.of(many)).lower
+    assert noticing.spelling_of(Parses.of([*many, *once])).participles == frozenset()
+    assert noticing.spelling_of(Parses.of([*many, *once * 4])).participles == {"took"}
+    assert "the" in noticing.spelling_of(Parses.of(many)).lower
+    assert "The" not in noticing.spelling_of(Parses.of(many)).lower
 
 
 def test_a_contrast_has_the_sentences_that_both_rules_fit(corpus):
@@ -99,7 +99,7 @@ def test_plain_sentences_are_each_taken_once_and_end_with_a_full_stop():
     ends = [f"(S (NP (DT The) (NN dog)) (VP (VBD slept)) (. {end}))" for end in wrong]
     good = [clause("dog", "killed", "man"), clause("dog", "killed", "man"), clause("man", "killed", "dog")]
     whole = [*good, *(with_heads(text) for text in [*marked, *ends])]
-    assert altered.plain_sentences(Parses.of(whole)).tolist() == [0, 2]
+    assert noticing.plain_sentences(Parses.of(whole)).tolist() == [0, 2]
 
 
 def with_heads(text):
@@ -110,27 +110,27 @@ def with_heads(text):
 
 def test_sentences_come_back_whole(sentences):
     parses = Parses.of(sentences)
-    assert [altered._sentence(parses, i) for i in range(len(sentences))] == sentences
+    assert [parses.sentence(i) for i in range(len(sentences))] == sentences
 
 
 def test_names_of_kinds():
-    assert altered.chosen_kinds(["all"]) == list(KINDS.values())
-    assert [kind.name for kind in altered.chosen_kinds(["cleft", "passive"])] == ["passive", "cleft"]
+    assert noticing.chosen_kinds(["all"]) == list(KINDS.values())
+    assert [kind.name for kind in noticing.chosen_kinds(["cleft", "passive"])] == ["passive", "cleft"]
     with pytest.raises(
         InputError, match=r"unknown perturbation 'clef' \(did you mean cleft\?\): choose one of passive,"
     ):
-        altered.chosen_kinds(["clef"])
+        noticing.chosen_kinds(["clef"])
     with pytest.raises(InputError, match="--by: empty: choose from passive"):
-        altered.chosen_kinds([])
+        noticing.chosen_kinds([])
 
 
 def test_errors_of_corpora(corpus, sentences, tmp_path):
-    kinds = altered.chosen_kinds(["passive"])
+    kinds = noticing.chosen_kinds(["passive"])
     with pytest.raises(InputError, match=r"numbers: give a larger corpus, or other kinds$"):
-        altered.draw(corpus, altered.chosen_kinds(["numbers"]), 10, 1)
+        noticing.draw(corpus, noticing.chosen_kinds(["numbers"]), 10, 1)
     corpus.manifest["parser"] = {"name": "x", "language": "de"}
     with pytest.raises(InputError, match="in the language 'de': the rules are for English"):
-        altered.draw(corpus, kinds, 10, 1)
+        noticing.draw(corpus, kinds, 10, 1)
     bare = {
         "heads": {"heads": (), "relations": ()},
         "nodes": {"left": (), "right": (), "labels": ()},
@@ -146,11 +146,4 @@ def test_errors_of_corpora(corpus, sentences, tmp_path):
         opened = ParsedCorpus.open(folder)
         opened.manifest["has_dependencies"], opened.manifest["has_constituents"] = name != "heads", name != "nodes"
         with pytest.raises(InputError, match=says[name]):
-            altered.draw(opened, kinds, 10, 1)
-
-
-def test_a_corpus_of_long_sentences_has_none(tmp_path):
-    long = with_heads(f"(S {'(NN dog) ' * 40}(. .))")
-    corpus = ParsedCorpus.open(write_corpus(tmp_path / "long.parsed", rows([long] * 4)))
-    with pytest.raises(InputError, match="no two sentences that can be altered by passive"):
-        altered.draw(corpus, altered.chosen_kinds(["passive"]), 10, 1)
+            noticing.draw(opened, kinds, 10, 1)

@@ -4,9 +4,18 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cosine
 
-from structviews.evaluation.perturbing.altered import Sample, with_contrasts
-from structviews.evaluation.perturbing.noticed_tables import as_rich, examples
-from structviews.evaluation.perturbing.noticing import WHOLE, Moved, moved_by, nearer, notice, rows_of_runs
+from structviews.evaluation.perturbing.noticing import (
+    WHOLE,
+    Moved,
+    Sample,
+    as_rich,
+    examples,
+    moved_by,
+    notice,
+    outcomes,
+    rows_of_runs,
+    with_contrasts,
+)
 from structviews.evaluation.perturbing.perturbations import KINDS
 from structviews.evaluation.scores.intervals import holm, mean_difference, proportion
 from structviews.runtime.terminal import Terminal
@@ -62,7 +71,7 @@ def test_equal_vectors_and_vectors_of_zeros():
 
 
 def test_a_bag_of_words_does_not_notice_a_swap():
-    rows = {(row.what, row.view): row.found[0] for row in rows_of_runs(samples(), [notice(Bags(), samples())])}
+    rows = {(row.sample, row.view): row.found[0] for row in rows_of_runs(samples(), [notice(Bags(), samples())])}
     bag = rows["swapped-arguments", "bag"]
     assert (bag.value, bag.low, bag.high) == (0, 0, 0)
     assert rows["swapped-arguments", "places"].value > 0.01
@@ -81,7 +90,8 @@ def test_joined_vectors_come_first_and_progress_reaches_the_total():
 
 
 def test_nearer_is_a_half_where_both_are_equally_near():
-    assert nearer(np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.2, 0.1, 0.3, 0.4 + 1e-9])).tolist() == [1, 0, 0.5, 0.5]
+    keeping, changing = (Moved(np.array(values), np.ones(4)) for values in ([1, 2, 3, 4], [2, 1, 3, 4 + 1e-9]))
+    assert outcomes([keeping, changing]).tolist() == [1, 0, 0.5, 0.5]
 
 
 def moved(values):

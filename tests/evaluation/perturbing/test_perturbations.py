@@ -5,7 +5,7 @@ import pytest
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.evaluation.perturbing.clause import Clause, Spelling, listed
-from structviews.evaluation.perturbing.perturbations import BOUNDS, KINDS, NUMERALS
+from structviews.evaluation.perturbing.perturbations import KINDS, NUMERALS
 from structviews.parsing.parser import Options
 from structviews.parsing.specification import load
 
@@ -186,13 +186,6 @@ def test_a_number_becomes_another_of_its_size(clauses, text):
     assert len(seen) > 5
 
 
-def test_numbers_that_are_too_large_stay(clauses):
-    clause = clauses["It has 450 rooms ."]
-    clause.words[2] = str(BOUNDS[-1])
-    assert altered(clause, "numbers") is None
-    clause.words[2] = "450"
-
-
 def test_a_scrambled_sentence_has_the_same_words_and_its_full_stop(clauses):
     clause = clauses["The black dog killed the old man ."]
     made = altered(clause, "scrambled")
@@ -208,19 +201,6 @@ def test_swaps_keep_the_words(clauses, kind):
     assert made
     for text, new in made:
         assert sorted(new.lower().split()) == sorted(text.lower().split())
-
-
-def test_names_and_acronyms_keep_their_capital(clauses):
-    assert altered(clauses["Germany quickly followed the plan ."], "swapped-arguments") == (
-        "The plan quickly followed Germany ."
-    )
-
-
-def test_the_docstrings_show_what_the_rules_do():
-    for kind in KINDS.values():
-        before, arrow, after = kind.rule.__doc__.partition(" -> ")
-        assert arrow
-        assert before != after
 
 
 def test_a_phrase_that_is_a_comma_alone_is_no_constituent():

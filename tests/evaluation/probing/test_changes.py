@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from grammar import bracketed, grammar_rows
 
+from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing import changes
 from structviews.evaluation.probing.changes import Text
-from structviews.evaluation.probing.parses import Parses
 
 
 @pytest.fixture(scope="module")
@@ -166,9 +166,3 @@ def test_neighbours_are_of_the_same_length_and_part(sentences, parses, rng):
         spans = [set(sentences[i].spans()) for i in (anchor, n, f)]
         assert len(spans[0] ^ spans[1]) < len(spans[0] ^ spans[2])
     assert told > 50
-
-
-def test_an_only_sentence_of_its_length_has_no_neighbour(rng):
-    trees = ["(S (NN a) (NN b))", "(S (NN a) (NN b) (NN c))"]
-    near, far = changes.tree_neighbours(Parses.of([bracketed(t) for t in trees]), np.zeros(2, int), np.arange(2), rng)
-    assert near.tolist() == far.tolist() == [-1, -1]

@@ -8,8 +8,8 @@ from grammar import annotated, bracketed
 from nltk_trees import as_nltk
 from trees_for_tests import gum
 
+from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing import labels
-from structviews.evaluation.probing.parses import Parses
 from structviews.parsing.binarise import unbinarise
 
 
@@ -66,13 +66,6 @@ def test_top_constituents_by_hand(bracket, expected):
     assert found.names[found.ids[0]] == expected
 
 
-def test_words_stand_for_missing_tags():
-    tree = bracketed("(S (VP (VB Run)) (. !))")
-    bare = type(tree)(tree.tokens, left=tree.left, right=tree.right, labels=tree.labels)
-    found = labels.top_constituents(Parses.of([bare]))
-    assert found.names.tolist() == ["VP_!"]
-
-
 def slow_arguments(sentence, relations):
     root = sentence.heads.index(0) + 1
     found = [i for i, head in enumerate(sentence.heads) if head == root and sentence.relations[i] in relations]
@@ -116,9 +109,6 @@ def test_thirds_are_of_sentences_of_one_length():
         same = values[lengths == lengths[i]]
         below = (same < values[i]).sum()
         assert thirds[i] == sum(below >= np.ceil(k * len(same) / 3) for k in (1, 2))
-
-
-def test_equal_values_are_in_the_same_third():
     assert labels.thirds_by_length(np.array([1, 1, 1, 1, 2, 3]), np.full(6, 5)).tolist() == [0, 0, 0, 0, 2, 2]
 
 
@@ -146,29 +136,11 @@ def test_prepositional_phrases_behind_objects():
     sentences = [sentence(rng) for _ in range(100)] + [annotated(9, rng) for _ in range(2000)]
     parses = Parses.of(sentences)
     words, to_noun = labels.prepositional_phrases(parses)
-    found = sorted(zip(parses.sentences[words].tolist(), parses.places[words].tolist(), to_noun.tolist(), strict=True))
+    found = sorted(
+        zip(parses.sentences[words].tolist(), parses.positions[words].tolist(), to_noun.tolist(), strict=True)
+    )
     assert found == [(i, *each) for i, s in enumerate(sentences) for each in slow_phrases(s)]
     assert len({(noun, sentence < 100) for sentence, _, noun in found}) >= 2
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({}, [3]),
-        ({"tags": (4, "JJ")}, []),
-        ({"tags": (3, "RP")}, []),
-        ({"tags": (2, "JJ")}, []),
-        ({"tags": (1, "JJ")}, []),
-    ],
-)
-def test_a_prepositional_phrase_is_verb_noun_preposition_noun(change, expected):
-    tags = ["PRP", "VBD", "NN", "IN", "NN"]
-    for place, tag in change.values():
-        tags[place] = tag
-    words = zip(tags, ("I", "saw", "mom", "with", "glasses"), strict=True)
-    bracket = f"(S {' '.join(f'({tag} {word})' for tag, word in words)})"
-    parses = Parses.of([bracketed(bracket, (2, 0, 2, 5, 2), ("nsubj", "root", "obj", "case", "obl"))])
-    assert labels.prepositional_phrases(parses)[0].tolist() == expected
 
 
 def test_edit_distance_counts_constituents_that_are_not_shared():

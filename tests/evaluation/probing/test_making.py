@@ -15,9 +15,10 @@ from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
+from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.making import make_tasks
-from structviews.evaluation.probing.parses import Parses
-from structviews.evaluation.probing.probing_tasks import TASKS, Pool, tree_depth
+from structviews.evaluation.probing.probing_tasks import Pool, tree_depth
+from structviews.evaluation.senteval.tasks.probing import PROBING
 from structviews.parsing.binarise import unbinarise
 
 N = 4000
@@ -53,7 +54,7 @@ def lines(folder, file):
 def test_every_task_is_there_and_told(folder):
     told = json.loads((folder / "probing.json").read_text())
     assert told["left_out"].keys() == {"Depth"}
-    assert told["tasks"].keys() | told["left_out"].keys() == {task.name for task in TASKS}
+    assert told["tasks"].keys() | told["left_out"].keys() == PROBING.keys()
     for entry in told["tasks"].values():
         found = lines(folder, entry["file"])
         assert Counter(line[0] for line in found) == entry["examples"]
@@ -63,18 +64,18 @@ def test_every_task_is_there_and_told(folder):
 
 
 def test_classes_are_balanced_but_those_of_depth(folder):
-    for task in TASKS:
-        if task.name != "Depth" and (folder / task.file).exists():
-            counts = Counter((line[0], line[1]) for line in lines(folder, task.file))
+    for name, file in PROBING.items():
+        if name != "Depth" and (folder / file).exists():
+            counts = Counter((line[0], line[1]) for line in lines(folder, file))
             for part in ("tr", "va", "te"):
-                assert len({count for (p, _), count in counts.items() if p == part}) == 1, task.name
+                assert len({count for (p, _), count in counts.items() if p == part}) == 1, name
 
 
 def test_parts_share_no_document(folder, known):
     part_of = {}
-    for task in TASKS:
-        if (folder / task.file).exists():
-            for part, _, *sentences in lines(folder, task.file):
+    for file in PROBING.values():
+        if (folder / file).exists():
+            for part, _, *sentences in lines(folder, file):
                 for text in sentences:
                     if text in known:
                         assert part_of.setdefault(known[text].document, part) == part
@@ -171,9 +172,9 @@ def test_the_longer_clause_does_not_tell_of_inversion(folder):
 def test_trees_of_intact_sentences(folder, known):
     trees = {" ".join(row.sentence.tokens): row for row in opened(folder / "intact.parsed")}
     assert all(row == known[text] for text, row in trees.items())
-    for task in TASKS:
-        if (folder / task.file).exists():
-            for _, label, *sentences in lines(folder, task.file):
+    for file in PROBING.values():
+        if (folder / file).exists():
+            for _, label, *sentences in lines(folder, file):
                 assert label in ("I", "C") or trees.keys() >= set(sentences)
 
 
@@ -185,13 +186,6 @@ def test_the_same_seed_makes_the_same_files(corpus, folder, tmp_path):
             assert (tmp_path / "again" / path.relative_to(folder)).read_bytes() == path.read_bytes()
     for file in ("bigram_shift.txt", "past_present.txt", "tree_edit.txt"):
         assert (tmp_path / "other" / file).read_bytes() != (folder / file).read_bytes()
-
-
-def test_some_of_a_corpus(corpus, tmp_path):
-    make_tasks(corpus, tmp_path / "some", sentences=1500)
-    told = json.loads((tmp_path / "some" / "probing.json").read_text())
-    assert sum(told["sentences"].values()) <= 1500
-    assert 140 <= told["documents"] <= 160
 
 
 @pytest.mark.parametrize("new_words", [100, 300])

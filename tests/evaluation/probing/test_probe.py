@@ -5,12 +5,12 @@ import pytest
 from grammar import bracketed
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.errors import InputError
-from structviews.evaluation.probing.probe import (
+from structviews.demo.measure import (
     length_classes,
     probe,
     top_constituent_classes,
 )
+from structviews.errors import InputError
 
 
 def words(n):
@@ -27,21 +27,15 @@ def test_length_classes_split_equally_and_in_order():
     lengths = np.random.default_rng(0).permutation(np.arange(3, 63))
     classes = length_classes([words(n) for n in lengths], bins=6)
     assert classes.tolist() == [(n - 3) // 10 for n in lengths]
-
-
-def test_length_classes_never_part_equal_lengths():
     classes = length_classes([words(n) for n in [4] * 50 + [5] * 3 + [9] * 3], bins=6)
-    assert classes.tolist() == [0] * 50 + [1] * 3 + [1] * 3
-
-
-def test_top_constituents_need_a_tree():
-    with pytest.raises(InputError, match="no constituency tree for 'w w'"):
-        top_constituent_classes([BIRD, words(2)])
+    assert classes.tolist() == [0] * 50 + [1] * 3 + [1] * 3  # equal lengths stay together
 
 
 def test_top_constituent_classes_count_the_frequent_and_pool_the_rest():
     sentences = [RUN, BIRD, BIRD, NOW, BIRD, RUN, YES]
     assert top_constituent_classes(sentences, frequent=2).tolist() == [1, 0, 0, 2, 0, 1, 2]
+    with pytest.raises(InputError, match="no constituency tree for 'w w'"):
+        top_constituent_classes([BIRD, words(2)])
 
 
 def labelled(rng, n=600, n_documents=40, n_classes=4):
@@ -55,7 +49,7 @@ def test_probe_reads_what_is_there():
     found = probe(vectors, classes, documents)
     assert found.accuracy.value == 1
     assert found.accuracy.count == 600
-    assert found.majority.value < 0.35
+    assert 0.25 < found.majority.value < 0.35
 
 
 def test_probe_reads_nothing_from_noise():
@@ -72,20 +66,6 @@ def test_probe_never_trains_on_the_documents_it_is_tested_on():
     class_of = rng.permutation(np.arange(40) % 2)
     found = probe(np.eye(40)[documents], class_of[documents], documents)
     assert found.accuracy.value < 0.75
-
-
-def test_majority_is_what_plain_loops_count():
-    from sklearn.model_selection import GroupKFold
-
-    rng = np.random.default_rng(3)
-    documents = np.sort(rng.integers(30, size=500))
-    classes = (rng.random(500) < rng.random(30)[documents]).astype(int)
-    right = 0
-    for train, test in GroupKFold(5).split(classes, groups=documents):
-        answers = classes[train].tolist()
-        most = max(set(answers), key=answers.count)
-        right += sum(classes[i] == most for i in test)
-    assert probe(rng.standard_normal((500, 3)), classes, documents).majority.value == pytest.approx(right / 500)
 
 
 def test_probe_refuses_what_it_cannot_use():

@@ -69,12 +69,6 @@ def test_no_more_than_asked_for(rng):
     assert all(counts[part, stratum, 0] == counts[part, stratum, 1] for part, stratum, _ in counts)
 
 
-def test_correlation_is_numpys(rng):
-    counts = rng.integers(5, size=(6, 4))
-    pairs = [(i, j) for i in range(6) for j in range(4) for _ in range(counts[i, j])]
-    assert correlation(counts) == pytest.approx(np.corrcoef(np.array(pairs).T)[0, 1])
-
-
 def test_rows_and_columns_of_a_sample_do_not_correlate(rng):
     pairs = rng.multivariate_normal([15, 8], [[25, 7], [7, 4]], size=20_000).round().astype(int)
     available = np.zeros((40, 20), dtype=int)

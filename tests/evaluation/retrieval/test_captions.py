@@ -13,25 +13,20 @@ from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.retrieval import caption_ranks as ranks_of_captions
 from structviews.evaluation.retrieval import captions, joint_space
-from structviews.evaluation.retrieval.caption_ranks import (
-    DIRECTIONS,
-    caption_ranks,
-    fold_means,
-    folds,
-    image_ranks,
-    recall_intervals,
-)
 from structviews.evaluation.retrieval.captions import read_captions
 from structviews.evaluation.retrieval.joint_space import (
     CAPTION_PROTOCOLS,
+    DIRECTIONS,
     MARGIN,
     Pairs,
     Projections,
+    caption_ranks,
     drawn_batches,
-    outside,
+    fold_means,
+    image_ranks,
     ranking_loss,
+    recall_intervals,
     split_ranks,
 )
 from structviews.evaluation.retrieval.ranking import Ranks
@@ -61,7 +56,7 @@ class Bag:
 def small(monkeypatch):
     """Both protocols, for few images."""
     monkeypatch.setattr(joint_space, "DIM", 20)
-    monkeypatch.setattr(ranks_of_captions, "FOLD", 20)
+    monkeypatch.setattr(joint_space, "FOLD", 20)
     less = {"senteval": {"epochs": 7}, "kiros": {"check_every": 40, "lr": 1e-3}}
     for name, changes in less.items():
         monkeypatch.setitem(CAPTION_PROTOCOLS, name, replace(CAPTION_PROTOCOLS[name], contrasts=4, batch=32, **changes))
@@ -92,6 +87,8 @@ def test_files_are_read_in_their_order(folder):
     assert data.splits["dev"].features.dtype == np.float32
     np.testing.assert_array_equal(data.splits["dev"].features, np.load(folder / "dev.npz")["features"])
     assert len(data.checksums) == 6
+    with pytest.raises(InputError, match=r"train\.jsonl: fewer than 801 captions"):
+        read_captions(folder, 800)
 
 
 def save(folder, split, **arrays):
@@ -107,28 +104,17 @@ def edit(folder, split, number, line):
 
 FIVE = ["a b"] * 5
 BAD = [
-    (lambda f: (f / "dev.npz").unlink(), "dev.npz: No such file"),
     (lambda f: (f / "dev.npz").write_bytes(b"PK"), "dev.npz: not an npz"),
     (lambda f: np.savez(f / "dev.npz", features=np.array([{}]), images=np.array(["a"])), "dev.npz: features is object"),
-    (lambda f: edit(f, "dev", 1, "[" * 10**5), r"dev.jsonl:1: not JSON"),
     (lambda f: edit(f, "dev", 1, '{"image": ' + "9" * 5000 + "}"), r"dev.jsonl:1: not JSON"),
     (lambda f: save(f, "dev", features=None), "dev.npz: no array 'features'"),
-    (lambda f: save(f, "dev", images=None), "dev.npz: no array 'images'"),
     (lambda f: save(f, "dev", features=np.ones(40)), r"dev.npz: features is float64 of shape \(40,\)"),
-    (lambda f: save(f, "dev", features=np.ones((40, 3), int)), "dev.npz: features is int64"),
     (lambda f: save(f, "dev", features=np.full((40, 16), np.nan)), "dev.npz: row 0 of features .* infinite"),
     (lambda f: save(f, "dev", features=np.ones((40, 15))), "dev.npz: features has 15 columns, those of train 16"),
     (lambda f: save(f, "dev", features=np.ones((39, 16))), r"dev.npz: images is <U\d+ of shape \(40,\)"),
-    (lambda f: (f / "dev.jsonl").unlink(), "dev.jsonl: No such file"),
-    (lambda f: edit(f, "dev", 3, "{"), r"dev.jsonl:3: not JSON"),
     (lambda f: edit(f, "dev", 3, '{"image": "dev-2"}'), r"dev.jsonl:3: Object missing required field `captions`"),
     (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-3", "captions": FIVE})), "dev.jsonl:3: image 'dev-3', but"),
     (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-2", "captions": FIVE[1:]})), "dev.jsonl:3: fewer than 5"),
-    (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-2", "captions": [*FIVE[1:], " "]})), "dev.jsonl:3: fewer"),
-    (
-        lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-2", "captions": "a b c d e"})),
-        "dev.jsonl:3: Expected `array`",
-    ),
     (lambda f: edit(f, "dev", 40, None), "dev.jsonl:39: 39 lines for 40 images"),
     (lambda f: edit(f, "dev", 40, '{"image": "dev-39", "captions": ["a", "b", "c", "d", "e"]}\n{}'), "41 lines for 40"),
 ]
@@ -140,11 +126,6 @@ def test_bad_files_are_one_line(folder, damage, message):
     with pytest.raises(InputError, match=message) as error:
         read_captions(folder)
     assert "\n" not in str(error.value)
-
-
-def test_too_few_captions_to_train_on(folder):
-    with pytest.raises(InputError, match=r"train\.jsonl: fewer than 801 captions"):
-        read_captions(folder, 800)
 
 
 def test_the_loss_is_that_of_plain_loops():
@@ -176,12 +157,6 @@ def test_vectors_that_are_all_alike_score_no_better_than_chance():
     scores = np.ones((20, 100))
     assert caption_ranks(scores).recalled(1).mean() == pytest.approx(1 / 20)
     assert image_ranks(scores).tied.tolist() == [1 + 95] * 20  # an image's own captions count once
-
-
-def test_folds_are_of_a_thousand_images():
-    assert folds(5000) == [slice(start, start + 1000) for start in range(0, 5000, 1000)]
-    assert folds(1999) == [slice(0, 1000)]
-    assert folds(999) == [slice(0, 999)]
 
 
 def test_scores_are_means_over_folds(small):
@@ -221,14 +196,6 @@ def test_intervals_draw_images_with_all_their_captions():
         assert (low, high) == pytest.approx((scores[name] - half_width, scores[name] + half_width), abs=1.5)
 
 
-def test_contrasts_are_drawn_from_all_that_is_outside():
-    permutation = np.random.default_rng(0).permutation(50)
-    drawn = outside(permutation, 20, 30, 20_000, np.random.default_rng(1))
-    counts = np.bincount(drawn, minlength=50)
-    assert set(np.flatnonzero(counts == 0)) == set(permutation[20:30])
-    assert np.abs(counts[counts > 0] - 500).max() < 5 * np.sqrt(500)
-
-
 def test_kiros_draws_contrasts_from_all_pairs():
     for name, overlap in (("senteval", False), ("kiros", True)):
         protocol = replace(CAPTION_PROTOCOLS[name], batch=20)
@@ -236,14 +203,8 @@ def test_kiros_draws_contrasts_from_all_pairs():
         assert sorted(torch.cat([pairs for pairs, _, _ in batches]).tolist()) == list(range(50))
         assert [each.shape for each in batches[0]] == [(20,), (20, protocol.contrasts), (20, protocol.contrasts)]
         assert all(torch.isin(others, pairs).any() == overlap for pairs, *both in batches for others in both)
-
-
-def test_kiros_first_weights():
-    torch.manual_seed(0)
-    model = Projections(50, 8, 1000, kiros=True)
-    for layer, size in ((model.of_images, 50), (model.of_captions, 8)):
-        assert layer.weight.abs().max().item() == pytest.approx((2 / size) ** 0.5, rel=0.01)
-        assert not layer.bias.any()
+        drawn = torch.cat([others.flatten() for _, *both in batches for others in both])
+        assert np.bincount(drawn, minlength=50).min() > 30  # 60 or 100 expected
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -13,7 +13,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import next_sentence
-from structviews.evaluation.retrieval.records import load_entries, save_entry
+from structviews.evaluation.scores.results import load_entries, save_entry
 from structviews.runs.folder import model_checksum
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
@@ -67,12 +67,6 @@ def test_of_another_corpus_all_documents_are_asked_about(place, tmp_path):
     other = opened(topic_corpus(tmp_path / "other.parsed", seed=5))
     passages = next_sentence.read_passages([place / "run-1"], other, 10**6)
     assert (len(passages.sentences), passages.chosen) == (len(other), "all")
-
-
-def test_nothing_held_out_is_an_error(place, tmp_path):
-    run = train(small_config(place / "x.parsed", tmp_path / "run", ("seq", "avg"), steps=1, held_out=0))
-    with pytest.raises(InputError, match=r"x\.parsed: the runs were trained on all its documents: give another"):
-        next_sentence.read_passages([run], opened(place / "x.parsed"), 10**6)
 
 
 def test_the_corpus_is_that_of_the_runs(place, tmp_path):

@@ -11,7 +11,6 @@ from structviews.evaluation.retrieval.ranking import (
     neighbour_trials,
     ranks_of_first,
     recall,
-    repeated,
 )
 from structviews.evaluation.scores.intervals import proportion
 
@@ -51,12 +50,6 @@ def test_trials_obey_every_rule():
             assert texts[other] not in banned
 
 
-def test_the_next_document_does_not_go_on_from_this_one():
-    """The second document lost its first two sentences, so its positions seem to go on."""
-    trials = neighbour_trials(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]), [(c,) for c in "abcd"], size=2)
-    assert trials.anchors.tolist() == [0, 2]
-
-
 def test_trials_draw_every_eligible_sentence_equally_often():
     documents, positions = np.zeros(30, int), np.arange(30)
     texts = [(str(i),) for i in range(30)]
@@ -68,31 +61,15 @@ def test_trials_draw_every_eligible_sentence_equally_often():
     assert np.abs(eligible - 200).max() < 5 * np.sqrt(600 * (1 / 3) * (2 / 3))
 
 
-def test_trials_depend_on_the_seed_alone():
-    documents, positions, texts = corpus(np.random.default_rng(2))
-    first, again, other = (neighbour_trials(documents, positions, texts, seed=s).candidates for s in (5, 5, 6))
-    assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
-
-
-def test_trials_can_use_up_the_eligible_sentences():
-    documents, positions = np.array([0, 0, 1, 2, 3]), np.array([0, 1, 0, 0, 0])
-    trials = neighbour_trials(documents, positions, [(c,) for c in "abcde"], size=4)
-    assert sorted(trials.candidates[0]) == [1, 2, 3, 4]
-
-
 def test_too_few_sentences_are_an_error():
     documents, positions = np.array([0, 0, 1, 2, 3]), np.array([0, 1, 0, 0, 0])
     with pytest.raises(InputError, match="5 held-out sentences are too few to draw 4 candidates"):
         neighbour_trials(documents, positions, [(c,) for c in "abcde"], size=5)
+    # The second document lost its first two sentences, so its positions seem to go on.
+    seeming = neighbour_trials(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]), [(c,) for c in "abcd"], size=2)
+    assert seeming.anchors.tolist() == [0, 2]
     with pytest.raises(InputError, match="none of the 3 held-out sentences is followed"):
         neighbour_trials(np.array([0, 0, 1]), np.array([0, 2, 0]), [("a",), ("b",), ("c",)])
-
-
-def test_repeated_marks_all_but_the_first():
-    rows = np.random.default_rng(0).integers(6, size=(50, 8))
-    expected = [[row[j] in row[:j] for j in range(8)] for row in rows.tolist()]
-    assert repeated(rows).tolist() == expected
 
 
 def random_trials(rng, n=700, m=900, size=7):
@@ -111,11 +88,6 @@ def test_scores_are_those_of_plain_loops():
             assert cosine[n, c] == pytest.approx(vectors[i] @ vectors[j] / lengths)
 
 
-def test_cosine_with_a_zero_vector_is_zero():
-    trials = Trials(np.array([0]), np.array([[1, 2]]), np.array([0]))
-    assert cosine_scores(np.array([[1.0, 0], [0, 0], [2, 0]]), trials).tolist() == [[0, 1]]
-
-
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_recall_is_that_of_plain_loops_with_ties(k):
     rng = np.random.default_rng(k)
@@ -129,35 +101,23 @@ def test_recall_is_that_of_plain_loops_with_ties(k):
     assert recall(scores, documents, k=k).value == pytest.approx(np.mean(hits))
 
 
-def test_perfect_vectors_find_every_neighbour():
-    documents, positions, texts = corpus(np.random.default_rng(4))
-    trials = neighbour_trials(documents, positions, texts)
-    # g of the next sentence is the same basis vector as f of this one.
-    f = np.eye(len(texts) + 1)[1:]
-    g = np.eye(len(texts) + 1)[:-1]
-    result = recall(inner_products(f, g, trials), trials.documents)
-    assert (result.value, result.low, result.high, result.count) == (1, 1, 1, len(trials.anchors))
-
-
-def test_random_vectors_find_one_in_a_hundred():
+def test_vectors_of_known_quality():
     rng = np.random.default_rng(10)
     documents, positions, texts = corpus(rng, n_documents=100)
     trials = neighbour_trials(documents, positions, texts)
+    alike = np.ones((len(texts), 4))
+    assert recall(cosine_scores(alike, trials), trials.documents).value == pytest.approx(0.01)
+    # Of the next sentence the same basis vector as of this one.
+    ends = np.eye(len(texts) + 1)
+    perfect = recall(inner_products(ends[1:], ends[:-1], trials), trials.documents)
+    assert (perfect.value, perfect.low, perfect.high, perfect.count) == (1, 1, 1, len(trials.anchors))
+    with pytest.raises(InputError, match="NaN or infinite"):
+        recall(np.array([[np.nan, 1.0], [0, 1]]), np.array([0, 1]))
+    with pytest.raises(InputError, match="at least 2 documents, not 1"):
+        proportion([1, 0], [4, 4])
     result = recall(cosine_scores(rng.standard_normal((len(texts), 16)), trials), trials.documents)
     assert result.low <= 0.01 <= result.high
     assert result.high < 0.03
-
-
-def test_vectors_that_are_all_alike_score_chance():
-    documents, positions, texts = corpus(np.random.default_rng(7))
-    trials = neighbour_trials(documents, positions, texts)
-    ones = np.ones((len(texts), 4))
-    assert recall(cosine_scores(ones, trials), trials.documents).value == pytest.approx(0.01)
-
-
-def test_scores_that_are_not_finite_are_an_error():
-    with pytest.raises(InputError, match="NaN or infinite"):
-        recall(np.array([[np.nan, 1.0], [0, 1]]), np.array([0, 1]))
 
 
 def test_interval_covers_the_truth_when_sentences_of_a_document_go_together():
@@ -171,11 +131,6 @@ def test_interval_covers_the_truth_when_sentences_of_a_document_go_together():
         covered += interval.low <= 0.5 <= interval.high
     # 96 % here; Wilson's interval for independent trials covers 64 %.
     assert covered >= 170
-
-
-def test_interval_of_one_document_is_an_error():
-    with pytest.raises(InputError, match="at least 2 documents, not 1"):
-        proportion([1, 0], [4, 4])
 
 
 def test_ranks_with_ties_are_means_over_their_orders():

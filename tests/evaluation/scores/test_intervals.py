@@ -47,16 +47,6 @@ def test_every_score_of_every_draw_is_that_of_the_drawn_examples(names, make, mo
         np.testing.assert_allclose(found[name][0], [SLOW[name](predicted, gold), *drawn], atol=1e-9)
 
 
-@pytest.mark.parametrize(("name", "make"), [("accuracy", classes), ("pearson", grades)])
-def test_intervals_are_those_of_examples_drawn_one_by_one(name, make):
-    rng = np.random.default_rng(1)
-    predicted, gold = make(rng, 200)
-    rows = rng.integers(0, 200, (2_000, 200))
-    slow = np.percentile([SLOW[name](predicted[r], gold[r]) for r in rows], [2.5, 97.5])
-    found = score_intervals([name], {"test": (predicted, gold)})[name]
-    assert found == pytest.approx(slow, abs=0.1 * (slow[1] - slow[0]))
-
-
 def test_aggregates_over_data_sets():
     rng = np.random.default_rng(2)
     tested = {"a": grades(rng, 40), "b": grades(rng, 120, 2.0)}

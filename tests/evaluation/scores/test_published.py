@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from structviews.evaluation.scores.published import papers, published, published_rows
+from structviews.evaluation.scores.published import papers, published
+from structviews.evaluation.scores.tables import published_rows
 from structviews.evaluation.senteval.tasks import TASKS
-from structviews.evaluation.senteval.tasks.sts import STS_SETS
+from structviews.evaluation.senteval.tasks.pairs import STS_SETS
 
 PAPERS = Path(__file__).resolve().parents[4] / "shared" / "papers"
 SCORES = {"classification": ("accuracy", "f1"), "pairs": ("pearson", "spearman", "mse")}

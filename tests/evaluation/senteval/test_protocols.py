@@ -1,10 +1,13 @@
 """Protocols against plain loops that follow SentEval's and the skip-thought scripts' code with scikit-learn."""
 
+import copy
 import json
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+import torch
 from scipy.special import log_softmax
 from scipy.stats import pearsonr, spearmanr
 from sklearn.linear_model import LogisticRegression
@@ -13,24 +16,28 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import shuffle
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.logistic_classifier import log_probabilities
+from structviews.evaluation.senteval import adam_classifier
+from structviews.evaluation.senteval.adam_classifier import AdamClassifier, Part
 from structviews.evaluation.senteval.protocols import PROTOCOLS
-from structviews.evaluation.senteval.protocols.kiros_protocol import KIROS
-from structviews.evaluation.senteval.protocols.senteval_protocol import SENTEVAL, senteval_order
+from structviews.evaluation.senteval.protocols.builtin_protocols import KIROS, SENTEVAL, SENTEVAL_TORCH, senteval_order
 from structviews.evaluation.senteval.relatedness import fit_relatedness
 from structviews.evaluation.senteval.task_scores import at_grid_end, choices, cosine, pair_features, score_task
 from structviews.evaluation.senteval.tasks.finding import read_task, task_names
 from structviews.evaluation.senteval.tasks.reading import Examples, Task
 
+TORCH = AdamClassifier(1111)
+# Five evaluations of the torch classifier instead of 51, for tests of many fits.
+FEW = 16
+PENALTIES = [1e-5, 1e-2, 0.1, 1.0]  # more different than those of the protocol
 LOW, HIGH, KIROS_GRID = ([2.0**t for t in range(*ends)] for ends in ((-2, 4), (-1, 6), (0, 9)))
 
 
-def noisy(n: int, d: int, classes: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def noisy(n: int, d: int, classes: int, seed: int, spread: float = 1.5) -> tuple[np.ndarray, np.ndarray]:
     """Classes that overlap, so that strengths differ in their accuracy."""
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(n) % classes)
     centres = np.random.default_rng(0).standard_normal((classes, d))
-    return (0.3 * (centres[labels] + 1.5 * rng.standard_normal((n, d)))).astype(np.float32), labels
+    return (0.3 * (centres[labels] + spread * rng.standard_normal((n, d)))).astype(np.float32), labels
 
 
 def task_of(metrics: tuple[str, ...] = ("accuracy",), **splits: tuple[np.ndarray, np.ndarray]):
@@ -48,6 +55,7 @@ class PlainSentEval:
     """SentEval's choices, as its code has them."""
 
     grids = (LOW, HIGH)
+    spread = 1.5
 
     @staticmethod
     def ordered(examples: Examples) -> list[int]:
@@ -58,7 +66,7 @@ class PlainSentEval:
         return StratifiedKFold(n_splits=10, shuffle=True, random_state=1111).split(np.zeros(len(labels)), labels)
 
     @staticmethod
-    def logits(features, labels, test, strength):
+    def logits(features, labels, test, strength, dev=None):
         model = LogisticRegression(C=strength, tol=1e-8, max_iter=5000).fit(features.astype(np.float64), labels)
         return model.predict_log_proba(test.astype(np.float64))
 
@@ -71,10 +79,67 @@ class PlainSentEval:
         return np.mean(gold == predicted)
 
 
+class PlainClassifier:
+    """One fit, float64: ``most`` and ``each`` as SentEval's ``max_epoch`` and ``epoch_size``."""
+
+    def __init__(self, d, classes, decay, most=200, each=4):
+        np.random.seed(1111)
+        torch.manual_seed(1111)
+        self.model = torch.nn.Linear(d, classes).double()
+        self.optimiser = torch.optim.Adam(self.model.parameters(), weight_decay=decay)
+        self.most, self.each = most, each
+
+    def fit(self, x, y, dev=None):
+        if dev is None:
+            permutation = np.random.permutation(len(x))
+            few = int(0.05 * len(x))
+            dev = x[permutation[:few]], y[permutation[:few]]
+            x, y = x[permutation[few:]], y[permutation[few:]]
+        x, y = torch.from_numpy(x).double(), torch.from_numpy(y)
+        self.epochs, best, count, stop = 0, -1.0, 0, False
+        while not stop and self.epochs <= self.most:
+            for _ in range(self.each):
+                permutation = torch.from_numpy(np.random.permutation(len(x)))
+                for i in range(0, len(x), 64):
+                    some = permutation[i : i + 64]
+                    self.optimiser.zero_grad()
+                    torch.nn.functional.cross_entropy(self.model(x[some]), y[some]).backward()
+                    self.optimiser.step()
+            self.epochs += self.each
+            accuracy = self.score(*dev)
+            if accuracy > best:
+                best, kept = accuracy, copy.deepcopy(self.model)
+            else:
+                stop = count >= 5
+                count += 1
+        self.model = kept
+        return self
+
+    def logits(self, x):
+        with torch.no_grad():
+            return self.model(torch.from_numpy(x).double()).numpy()
+
+    def score(self, x, y):
+        return np.mean(self.logits(x).argmax(1) == y)
+
+
+class PlainTorch(PlainSentEval):
+    """The same with its torch classifier, of fewer rounds."""
+
+    grids = (PENALTIES, PENALTIES)
+    spread = 3.0
+
+    @staticmethod
+    def logits(features, labels, test, strength, dev=None):
+        plain = PlainClassifier(features.shape[1], labels.max() + 1, strength, FEW).fit(features, labels, dev)
+        return log_softmax(plain.logits(test), axis=1)
+
+
 class PlainKiros:
     """The same of the skip-thought scripts."""
 
     grids = (KIROS_GRID, KIROS_GRID)
+    spread = 1.5
 
     @staticmethod
     def ordered(examples: Examples) -> list[int]:
@@ -85,7 +150,7 @@ class PlainKiros:
         return KFold(10).split(labels)
 
     @staticmethod
-    def logits(features, labels, test, strength):
+    def logits(features, labels, test, strength, dev=None):
         classes, decisions = np.unique(labels), []
         for label in classes[-1:] if len(classes) == 2 else classes:
             model = LogisticRegression(C=strength, solver="liblinear", tol=1e-10, max_iter=20_000)
@@ -105,7 +170,13 @@ class PlainKiros:
         return f1_score(gold, predicted) if "f1" in metrics else np.mean(gold == predicted)
 
 
-PLAIN = pytest.mark.parametrize(("plain", "protocol"), [(PlainSentEval, SENTEVAL), (PlainKiros, KIROS)])
+FEW_ROUNDS = replace(
+    SENTEVAL_TORCH,
+    classifier=AdamClassifier(1111, last=FEW),
+    grids=dict.fromkeys(SENTEVAL_TORCH.grids, tuple(PENALTIES)),
+)
+PROTOCOLS_OF = [(PlainSentEval, SENTEVAL), (PlainTorch, FEW_ROUNDS), (PlainKiros, KIROS)]
+PLAIN = pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF)
 
 
 def best(plain, features, labels, grid, metrics=("accuracy",)):
@@ -114,7 +185,8 @@ def best(plain, features, labels, grid, metrics=("accuracy",)):
     for strength in grid:
         parts = []
         for train, test in plain.folds(labels):
-            predicted = plain.logits(features[train], labels[train], features[test], strength).argmax(1)
+            held_out = features[test], labels[test]
+            predicted = plain.logits(features[train], labels[train], features[test], strength, held_out).argmax(1)
             parts.append(plain.inner_score(labels[test], predicted, metrics))
         scores.append(np.mean(parts))
     chosen = plain.chosen(scores)
@@ -137,7 +209,7 @@ def nested(plain, task, features):
 @cache
 def two_members(plain):
     """A task, two sets of its vectors, and what the plain loop says of each."""
-    task, one = task_of(all=noisy(110, 5, 2, seed=1))
+    task, one = task_of(all=noisy(110, 5, 2, 1, plain.spread))
     other = {"all": (0.5 * one["all"][0][:, :2] + 0.3, np.empty((0, 2)))}
     return task, [one, other], [nested(plain, task, vectors["all"][0]) for vectors in (one, other)]
 
@@ -164,7 +236,7 @@ def test_cross_validation_is_the_plain_loop(plain, protocol, classes):
     order = plain.ordered(task.splits["train"])
     train, labels, gold = vectors["train"][0], task.splits["train"].targets, task.splits["test"].targets
     strength, dev = best(plain, train[order], labels[order], plain.grids[1], metrics)
-    predicted = plain.logits(train, labels, vectors["test"][0], strength).argmax(1)
+    predicted = plain.logits(train[order], labels[order], vectors["test"][0], strength).argmax(1)
     result = score_task(task, vectors, protocol)
     np.testing.assert_array_equal(result["predictions"]["test"], predicted)
     assert result["strengths"] == [strength]
@@ -175,23 +247,40 @@ def test_cross_validation_is_the_plain_loop(plain, protocol, classes):
         assert result["scores"]["f1"] == pytest.approx(100 * f1_score(gold, predicted))
 
 
-def test_the_development_set_chooses():
+@pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF[:2])
+def test_the_development_set_chooses(plain, protocol):
     splits = {split: noisy(n, 6, 3, seed) for split, n, seed in (("train", 120, 4), ("dev", 60, 5), ("test", 90, 6))}
     task, vectors = task_of(**splits)
+    order = plain.ordered(task.splits["train"])
+    train, labels = (each[order] for each in splits["train"])
     predicted = {
-        split: [PlainSentEval.logits(*splits["train"], splits[split][0], strength).argmax(1) for strength in LOW]
+        split: [
+            plain.logits(train, labels, splits[split][0], strength, splits["dev"]).argmax(1)
+            for strength in plain.grids[0]
+        ]
         for split in ("dev", "test")
     }
     scores = [round(100 * np.mean(each == splits["dev"][1]), 2) for each in predicted["dev"]]
     chosen = int(np.argmax(scores))
-    result = score_task(task, vectors)
-    assert result["strengths"] == [LOW[chosen]]
+    result = score_task(task, vectors, protocol)
+    assert result["strengths"] == [plain.grids[0][chosen]]
     assert result["dev"]["accuracy"] == pytest.approx(scores[chosen])
     np.testing.assert_array_equal(result["predictions"]["test"], predicted["test"][chosen])
     assert result["scores"]["accuracy"] == pytest.approx(100 * np.mean(predicted["test"][chosen] == splits["test"][1]))
 
 
-@PLAIN
+def test_training_for_snli_is_short():
+    assert SENTEVAL_TORCH.grids["all"] == (1e-5, 1e-4, 1e-3, 1e-2)
+    splits = {split: noisy(n, 4, 3, seed) for split, n, seed in (("train", 150, 4), ("dev", 60, 5), ("test", 90, 6))}
+    task, vectors = task_of(**splits)
+    order = PlainSentEval.ordered(task.splits["train"])
+    plain = PlainClassifier(4, 3, 1e-9, most=15, each=1)
+    plain.fit(*(each[order] for each in splits["train"]), splits["dev"])
+    result = score_task(replace(task, name="SNLI"), vectors, SENTEVAL_TORCH)
+    np.testing.assert_array_equal(result["predictions"]["test"], plain.logits(splits["test"][0]).argmax(1))
+
+
+@pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF[::2])
 def test_an_ensemble_averages_log_probabilities_by_inner_scores(plain, protocol):
     task, both, members = two_members(plain)
     labels = task.splits["all"].targets
@@ -245,33 +334,18 @@ def test_an_ensemble_of_relatedness_models_and_of_cosines(folder):
     np.testing.assert_allclose(result["predictions"]["test"], expected)
 
 
-def test_probabilities_of_one_against_the_rest_are_normalised():
-    logits = np.array([[0.3, -2.0, 4.0]])
-    shares = 1 / (1 + np.exp(-logits))
-    np.testing.assert_allclose(log_probabilities(logits, True), np.log(shares / shares.sum()))
-    np.testing.assert_allclose(log_probabilities(logits, False), log_softmax(logits, axis=1))
-    np.testing.assert_allclose(np.exp(log_probabilities(logits[:, 2:], True)), [[1 - shares[0, 2], shares[0, 2]]])
-
-
 def test_examples_are_sorted_as_senteval_sorts_them(folder):
-    task = read_task("MR", folder, allow_partial=True)
-    examples = task.splits["all"]
-    order = senteval_order(examples)
-    plain = sorted(
-        zip(task.splits["all"].first, task.splits["all"].targets, strict=True), key=lambda z: (len(z[0]), z[1])
-    )
-    assert [(examples.first[i], examples.targets[i]) for i in order] == plain
-
+    examples = read_task("MR", folder, allow_partial=True).splits["all"]
+    plain = sorted(zip(examples.first, examples.targets, strict=True), key=lambda z: (len(z[0]), z[1]))
+    assert [(examples.first[i], examples.targets[i]) for i in senteval_order(examples)] == plain
     pairs = Examples((("b", "b"), ("a",), ("c",), ("d",)), (("x",), ("y", "y"), ("z",), ("w",)), np.array([1, 2, 4, 3]))
     assert senteval_order(pairs).tolist() == [3, 2, 1, 0]
 
 
-def test_pair_features():
+def test_features_of_pairs_and_their_cosines():
     u, v = np.array([[1.0, -2.0]]), np.array([[3.0, 5.0]])
     np.testing.assert_array_equal(pair_features(u, v), [[2, 7, 3, -10]])
-
-
-def test_cosine_of_a_zero_vector_is_zero():
+    np.testing.assert_array_equal(pair_features(u, v, inference=True), [[1, -2, 3, 5, 2, 7, 3, -10]])
     u, v = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 1.0], [1.0, 0.0], [-1.0, -1.0]])
     np.testing.assert_allclose(cosine(u, v), [np.sqrt(0.5), 0, -1])
 
@@ -341,18 +415,6 @@ def test_what_every_protocol_promises(name):
         np.testing.assert_array_equal(again, logs)
 
 
-def test_protocols_differ():
-    described = {name: PROTOCOLS[name].describe() for name in PROTOCOLS}
-    assert {*described} >= {"senteval", "senteval-torch", "kiros"}
-    assert len({json.dumps(each["classifier"]) for each in described.values()}) == 3
-    assert described["kiros"]["grids"]["all"] == KIROS_GRID
-    assert described["senteval"]["grids"]["train/test"] == HIGH
-    assert "intercept" in described["kiros"]["penalty"]
-    assert [described[name]["vectors"] for name in ("kiros", "senteval-torch")] == [
-        *("each encoder's scaled to length 1", "as they are")
-    ]
-
-
 def test_a_strength_at_an_end_of_the_grid_is_counted():
     assert at_grid_end(LOW, [LOW[0], LOW[2], LOW[-1], LOW[0]]) == {"first": 2, "last": 1, "choices": 4}
     assert at_grid_end((1e9,), [1e9]) == {}  # no choice
@@ -363,3 +425,54 @@ def test_a_strength_at_an_end_of_the_grid_is_counted():
         for member in (vectors, [vectors, vectors]):
             found = score_task(task, member)["at_grid_end"]
             assert found[end] == found["choices"] == (1 if member is vectors else 2)
+
+
+def in_blocks(*parts):
+    """Blocks of features and all labels, as a task's splits are given to a classifier."""
+    return adam_classifier._Blocks([x for x, _ in parts], np.concatenate([y for _, y in parts]))
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("elements", [1, 1 << 20])
+def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
+    monkeypatch.setitem(adam_classifier.STEP_ELEMENTS, "cpu", elements)
+    (first, one), (second, other) = (noisy(n, 5, classes, seed, spread=3.0) for n, seed in ((130, 1), (90, 2)))
+    parts = [
+        Part(np.arange(100), np.arange(100, 130)),
+        Part(np.arange(129, 29, -1), np.arange(30)),  # trained in step with the first
+        Part(np.arange(70), np.arange(70, 130)),
+        Part(np.arange(60, 130), np.arange(130, 220)),  # stopped by the second block
+    ]
+    parts.append(TORCH.divided(np.arange(130)))
+    penalties = torch.tensor([[1e-5, 3e-2], [1e-3, 0.3], [1e-2, 1e-4], [0.1, 1e-5], [1e-4, 1e-3]])
+    found = adam_classifier.fit_softmaxes(
+        in_blocks((first, one), (second, other)), parts, penalties, AdamClassifier(1111)
+    )
+    x, y = np.concatenate([first, second]), np.concatenate([one, other])
+    epochs = set()
+    for part, decays, (weights, intercepts) in zip(parts, penalties.tolist(), found, strict=True):
+        for s, decay in enumerate(decays):
+            plain = PlainClassifier(5, classes, decay)
+            if part.drawn:
+                plain.fit(x[:130], y[:130])
+            else:
+                plain.fit(x[part.train], y[part.train], (x[part.dev], y[part.dev]))
+            epochs.add(plain.epochs)
+            np.testing.assert_allclose(weights[s], plain.model.weight.detach(), atol=1e-4)
+            np.testing.assert_allclose(intercepts[s], plain.model.bias.detach(), atol=1e-4)
+    assert len(epochs) > 3  # members stop at different times
+
+
+def test_too_few_examples_to_stop_by_are_refused():
+    with pytest.raises(InputError, match="19 training examples: too few to set aside 5%"):
+        TORCH.divided(np.arange(19))
+    assert len(TORCH.divided(np.arange(20)).dev) == 1
+
+
+def test_global_generators_are_left_alone():
+    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
+    x, y = noisy(60, 3, 2, seed=1)
+    part = Part(np.arange(50), np.arange(50, 60))
+    adam_classifier.fit_softmaxes(in_blocks((x, y)), [part], torch.tensor([[1e-3]]), TORCH)
+    assert torch.equal(torch.get_rng_state(), state)
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)

@@ -1,6 +1,7 @@
 """Runs of every kind through the eval command."""
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +13,13 @@ from structviews.cli.app import app
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.kinds.joined import JoinedEmbedder, Member, join_runs
+from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.sentence_vectors import read_sentences
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results, results_name
 from structviews.evaluation.senteval import scoring, suite
-from structviews.evaluation.senteval.suite import TaskVectors, evaluate, read_tasks
+from structviews.evaluation.senteval.suite import TaskEncoder, evaluate, read_tasks, task_vectors
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.parsing import pipeline
 from structviews.parsing.backends import PARSERS
@@ -120,28 +121,8 @@ def test_other_processes_change_nothing(runs, folder, tmp_path, which, kinds, mo
         np.testing.assert_array_equal(these, those)
 
 
-def test_vectors_encoded_ahead_are_given_to_the_sentences_that_were_foreseen_only(runs):
-    embedder, calls = Embedder.load(runs[0]), [[("a", "bird"), ("it",)], [("the", "tree")]]
-    with encoding_pool.open_pool(embedder, 1) as pool:
-        encode = scoring._encoder_ahead(embedder, None, pool, calls)
-        np.testing.assert_allclose(encode(calls[0]), embedder.encode(calls[0]), atol=1e-6)
-        with pytest.raises(RuntimeError, match="encoded 1 sentences ahead, but not the 1 that"):
-            encode([("a", "tree")])
-        with pytest.raises(RuntimeError, match="encoded 0 sentences ahead"):
-            encode(calls[1])
-
-
-def test_transductive_vectors_of_a_joined_run_see_the_whole_task(runs, folder, monkeypatch):
-    command = ["eval", str(runs[2]), "--senteval", str(folder), "--partial", "--tasks", "SICK-R,SICK14"]
-    command += ["--remove-component", "--transductive"]
-    calls = []
-    encode = JoinedEmbedder.encode
-    monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 20)
-    monkeypatch.setattr(JoinedEmbedder, "encode", lambda self, given: calls.append(given) or encode(self, given))
-    ended = CliRunner().invoke(app, command)
-    assert ended.exit_code == 0, ended.output
-    tasks, _ = read_tasks(["SICK-R", "SICK14"], folder, allow_partial=True)
-    assert calls == [task.sentences() for task in tasks]
+def vectors_of(task, embedder):
+    return next(task_vectors(TaskEncoder(partial(map, embedder.encode)), [task]))
 
 
 def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, folder):
@@ -154,30 +135,13 @@ def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, 
     assert (found["representation"], found["flags"]) == (text, " --ensemble")
     tasks, _ = read_tasks(["TREC", "STS12"], folder, allow_partial=True)
     for task in tasks:
-        vectors = [TaskVectors(Embedder.load(run).encode).of(task) for run in members]
+        vectors = [vectors_of(task, Embedder.load(run)) for run in members]
         assert found["tasks"][task.name]["scores"] == pytest.approx(score_task(task, vectors)["scores"], abs=1e-4)
-
-
-@pytest.mark.parametrize("flag", ["--view-weights", "--similarity-view-weights"])
-def test_an_ensemble_takes_no_weights_of_views(runs, folder, flag):
-    before = sorted(runs[2].iterdir())
-    command = ["eval", str(runs[2]), "--senteval", str(folder), "--partial", "--tasks", "TREC,STS12", "--ensemble"]
-    ended = CliRunner().invoke(app, [*command, flag, "0,1"])
-    assert isinstance(ended.exception, InputError)
-    assert str(ended.exception).startswith("--ensemble: gives members weights of its own: drop --view-weights")
-    assert sorted(runs[2].iterdir()) == before
-
-
-def test_an_ensemble_of_single_views(runs, folder, tmp_path):
-    """The papers' en(f1, g1): each view of one run has a classifier of its own."""
-    joined = join_runs([Member(runs[0], "seq"), Member(runs[0], "avg")], tmp_path / "joined")
-    tasks, _ = read_tasks(["TREC"], folder, allow_partial=True)
-    assert list(scoring.score_run(joined, tasks, {}, ensemble=True)) == [True]
-    embedder = Embedder.load(runs[0])
-    vectors = [TaskVectors(embedder.with_view(view).encode).of(tasks[0]) for view in ("seq", "avg")]
-    (file,) = joined.glob("results*.json")
-    found = load_results(joined, file.name)["tasks"]["TREC"]["scores"]
-    assert found == pytest.approx(score_task(tasks[0], vectors)["scores"], abs=1e-4)
+    for flag in ("--view-weights", "--similarity-view-weights"):
+        ended = CliRunner().invoke(app, [*command, flag, "0,1"])
+        assert str(ended.exception).startswith("--ensemble: gives members weights of its own: drop --view-weights")
+    ended = CliRunner().invoke(app, [*command[:1], str(members[0]), *command[2:]])
+    assert "not a joined run" in str(ended.exception)
 
 
 @pytest.fixture(scope="module")
@@ -234,15 +198,6 @@ def test_tasks_are_parsed_once_for_machines_without_a_parser(copied, folder, pro
 
 def interrupt(*_):
     raise KeyboardInterrupt
-
-
-def test_a_run_whose_parser_is_not_there(copied, folder):
-    ended = structviews("eval", copied, "--senteval", folder, "--tasks", "MR", "--partial")
-    assert isinstance(ended.exception, InputError)
-    message = str(ended.exception)  # names the parsers that there are, those of other tests too
-    assert "the run's parser cannot be loaded here (unknown parser 'random': choose one of" in message
-    assert "): give parsed sentences" in message
-    assert not (copied / "results.json").exists()
 
 
 def test_one_view_alone(copied, folder, random_parser):
@@ -310,42 +265,30 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("typed", "message"),
     [
-        (["eval", "RUN"], "no tasks: give --senteval"),
-        (["eval", "--senteval", "S"], "nothing to score: name runs, or give --vectors"),
-        (["eval", "--senteval", "S", "-o", "x"], "--out: only goes with --vectors"),
-        (["eval", "RUN", "--senteval", "S", "--tasks", "Tense"], "Tense is a probing task; give the folder"),
-        (["eval", "RUN", "--senteval", "nowhere"], "nowhere: no such folder"),
-        (["eval", "RUN", "--senteval", "S", "--parsed", "nowhere"], "nowhere does not exist: make a parsed corpus"),
+        ("eval RUN", "no tasks: give --senteval"),
+        ("eval --senteval S", "nothing to score: name runs, or give --vectors"),
+        ("eval --senteval S -o x", "--out: only goes with --vectors"),
+        ("eval RUN --senteval S --tasks Tense", "Tense is a probing task; give the folder"),
+        ("eval RUN --senteval S --parsed nowhere", "nowhere does not exist: make a parsed corpus"),
         (
-            [
-                "eval",
-                "RUN",
-                "--senteval",
-                "S",
-                "--partial",
-                "--save-vectors",
-                "x",
-                "--remove-component",
-                "--transductive",
-            ],
+            "eval RUN --senteval S --partial --save-vectors x --remove-component --transductive",
             "drop --transductive",
         ),
-        (["parse"], "nothing to parse: name a text, or give --senteval or --probing"),
-        (["parse", "x.txt", "--senteval", "S"], "parse the tasks' own tokens: give no text"),
-        (["parse", "--senteval", "S", "--parser", "treebank"], "parse the tasks' own tokens: give no text"),
+        ("parse", "nothing to parse: name a text, or give --senteval or --probing"),
+        ("parse --senteval S --parser treebank", "parse the tasks' own tokens: give no text"),
         (
-            ["tasks", "sentences", "--senteval", "RUN", "-o", "x.txt"],
+            "tasks sentences --senteval RUN -o x.txt",
             "none of SentEval's tasks is in this folder: give the folder with MR/",
         ),
-        (["tasks", "sentences", "--senteval", "S", "-o", "no/x.txt"], "no/x.txt: cannot be written: give --out"),
+        ("tasks sentences --senteval S -o no/x.txt", "no/x.txt: cannot be written: give --out"),
     ],
 )
-def test_commands_that_cannot_be(arguments, message, runs, folder, tmp_path, monkeypatch):
+def test_commands_that_cannot_be(typed, message, runs, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     named = {"RUN": runs[0], "S": folder}
-    ended = structviews(*(named.get(argument, argument) for argument in arguments))
+    ended = structviews(*(named.get(argument, argument) for argument in typed.split()))
     assert isinstance(ended.exception, InputError)
     assert message in str(ended.exception)
     assert "\n" not in str(ended.exception)

@@ -1,7 +1,6 @@
 """Encoders through tasks, and what ``results.json`` keeps."""
 
 import json
-import re
 from functools import partial
 
 import numpy as np
@@ -13,18 +12,15 @@ from structviews.evaluation.scores.results import (
     load_results,
     save_results,
 )
-from structviews.evaluation.senteval import suite, task_scores
+from structviews.evaluation.senteval import suite
 from structviews.evaluation.senteval.suite import (
-    TaskVectors,
+    TaskEncoder,
     by_encoder,
-    calls_to_come,
     evaluate,
-    evaluate_each,
     read_tasks,
+    task_vectors,
 )
-from structviews.evaluation.senteval.task_scores import score_task, task_features
 from structviews.evaluation.senteval.tasks import TASKS
-from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.runs.folder import model_checksum
 from structviews.runtime.documents import write_json
 from structviews.runtime.seals import write_arrays
@@ -66,74 +62,31 @@ def test_every_task_is_scored(folder, encode):
     json.dumps(results, allow_nan=False)
 
 
-def test_each_distinct_sentence_is_encoded_once_over_all_tasks_and_goes_to_its_place(folder, probing, encode):
-    tasks = ["MRPC", "SICK-E", "Tense", "STS12", "MR", "STS13", "SICK14", "STS-B-cos"]
-    seen = []
-
-    def counting(sentences):
-        seen.extend(sentences)
-        return encode(sentences)
-
-    def scores(results):
-        return {name: entry["scores"] for name, entry in results["tasks"].items()}
-
-    alone = {}
-    for name in tasks:
-        seen.clear()
-        alone |= scores(evaluate(counting, [name], folder, probing=probing, allow_partial=True))
-        assert len(set(seen)) == len(seen)
-    seen.clear()
-    assert scores(evaluate(counting, tasks, folder, probing=probing, allow_partial=True)) == alone
-    assert len(set(seen)) == len(seen)
-    found, _ = read_tasks(tasks, folder, probing, allow_partial=True)
-    assert set(seen) == {sentence for task in found for sentence in task.sentences()}
-    assert len(seen) < sum(len(task.sentences()) for task in found)
-    assert all(isinstance(sentence, tuple) for sentence in seen)
-
-
-def test_blocks_of_sentences_do_not_change_the_vectors(folder, encode, monkeypatch):
-    tasks, _ = read_tasks(["SICK-R", "MR", "SICK-E", "MRPC"], folder, allow_partial=True)
-    expected = TaskVectors(encode, tasks)
-    expected = [expected.of(task) for task in tasks]
+@pytest.mark.parametrize("own_similarity", [False, True])
+def test_blocks_are_encoded_ahead_in_the_order_of_the_tasks_and_do_not_change_the_vectors(
+    own_similarity, folder, probing, encode, monkeypatch
+):
+    names = ["SICK-R", "STS12", "MR", "SICK-E", "Tense", "MRPC", "STS-B-cos"]
+    tasks, _ = read_tasks(names, folder, probing, allow_partial=True)
+    expected = [next(task_vectors(TaskEncoder(partial(map, encode)), [task])) for task in tasks]
     monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 7)
-    sizes = []
+    blocks = [], []
 
-    def recording(sentences):
-        sizes.append(len(sentences))
-        return encode(sentences)
+    def ahead(which, given):
+        blocks[which].extend(given)  # all are asked for before the first is encoded
+        return map(encode, blocks[which])
 
-    found = TaskVectors(recording, tasks)
+    parts = by_encoder(tasks, own_similarity)
+    found = [task_vectors(TaskEncoder(partial(ahead, which)), part) for which, part in enumerate(parts)]
     for task, vectors in zip(tasks, expected, strict=True):
-        for split, both in found.of(task).items():
+        for split, both in next(found[own_similarity and task.kind == "similarity"]).items():
             for part, whole in zip(both, vectors[split], strict=True):
                 np.testing.assert_array_equal(part, whole)
                 assert part.shape == whole.shape
-    assert max(sizes) == 7
-
-
-@pytest.mark.parametrize("own_similarity", [False, True])
-def test_the_calls_of_the_encoder_are_known_beforehand(own_similarity, folder, encode, monkeypatch):
-    monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 7)
-    tasks, _ = read_tasks(["SICK-R", "STS12", "MR", "SICK-E", "MRPC", "STS-B-cos"], folder, allow_partial=True)
-    calls = [], []
-
-    def recording(of, sentences):
-        calls[of].append(sentences)
-        return encode(sentences)
-
-    list(evaluate_each(partial(recording, 0), tasks, similarity=partial(recording, 1) if own_similarity else None))
-    assert tuple(list(calls_to_come(part)) for part in by_encoder(tasks, own_similarity)) == calls
-    assert bool(calls[1]) == own_similarity
-
-
-def test_vectors_are_kept_no_longer_than_needed(folder, encode):
-    tasks, _ = read_tasks(["SICK-R", "SICK-E", "MR"], folder, allow_partial=True)
-    vectors = TaskVectors(encode, tasks)
-    kept = []
-    for task in tasks:
-        vectors.of(task)
-        kept.append(len(vectors._kept))
-    assert kept == [len(tasks[0].sentences()), 0, 0]
+    assert max(map(len, blocks[0])) == 7
+    for part, encoded in zip(parts, blocks, strict=True):
+        sentences = [sentence for block in encoded for sentence in block]
+        assert sentences == list(dict.fromkeys(sentence for task in part for sentence in task.sentences()))
 
 
 def test_transductive_vectors_see_the_whole_task_and_nothing_else(folder, encode):
@@ -149,50 +102,6 @@ def test_transductive_vectors_see_the_whole_task_and_nothing_else(folder, encode
     assert calls == [task.sentences() for task in found]
 
 
-def test_pairs_for_inference_have_both_vectors_among_their_features(folder, encode, monkeypatch):
-    shapes = []
-    dev = read_task("SNLI", folder, allow_partial=True).splits["dev"]
-
-    def recorded(task, vectors):
-        features = task_features(task, vectors)
-        shapes.extend((split, *x.shape) for split, x in features.items())
-        u, v, difference, product = np.split(features["dev"], 4, axis=1)
-        np.testing.assert_array_equal(u, encode(list(dev.first)))
-        np.testing.assert_array_equal(v, encode(list(dev.second)))
-        np.testing.assert_array_equal(difference, np.abs(u - v))
-        np.testing.assert_array_equal(product, u * v)
-        return features
-
-    monkeypatch.setattr(task_scores, "task_features", recorded)
-    entry = evaluate(encode, ["SNLI"], folder, allow_partial=True)["tasks"]["SNLI"]
-    assert shapes == [(split, 40, 80) for split in ("train", "dev", "test")]
-    assert entry["strengths"] == [1e9]
-    assert entry["scores"]["accuracy"] == 100
-
-
-def test_similarity_tasks_may_have_vectors_of_their_own(folder, encode):
-    def half(sentences):
-        return encode(sentences)[:, :7]
-
-    results = evaluate(encode, ["MR", "SICK-R", "STS12"], folder, similarity=half, allow_partial=True)["tasks"]
-    assert {name: entry["dim"] for name, entry in results.items()} == {"MR": 20, "SICK-R": 20, "STS12": 7}
-    assert (
-        results["STS12"]["scores"] == evaluate(half, ["STS12"], folder, allow_partial=True)["tasks"]["STS12"]["scores"]
-    )
-
-
-def test_columns_of_an_ensemble_are_members_that_learn_by_themselves(folder, encode):
-    tasks, _ = read_tasks(["TREC", "STS12"], folder, allow_partial=True)
-    for task in tasks:
-        vectors = TaskVectors(encode).of(task)
-        members = [{split: (u[:, a:b], v[:, a:b]) for split, (u, v) in vectors.items()} for a, b in ((0, 15), (15, 20))]
-        (result,) = evaluate_each(encode, [task], widths=[15, 5])
-        expected = score_task(task, members)
-        assert result["tasks"][task.name]["scores"] == pytest.approx(expected["scores"])
-        for part, (predicted, _) in result["predictions"][task.name].items():
-            np.testing.assert_allclose(predicted, expected["predictions"][part], rtol=1e-5)
-
-
 def test_kiros_protocol_scales_the_vectors_of_any_encoder(folder, encode):
     def longer(sentences):
         return encode(sentences) * np.arange(1, len(sentences) + 1)[:, None]
@@ -205,21 +114,18 @@ def test_kiros_protocol_scales_the_vectors_of_any_encoder(folder, encode):
     assert np.abs(predicted(encode, "senteval") - predicted(longer, "senteval")).max() > 0.1
 
 
-def test_an_unreadable_task_is_unavailable_and_the_others_run(folder, encode):
-    (folder / "TREC/TREC_10.label").unlink()
-    results = evaluate(encode, ["TREC", "MR"], folder, allow_partial=True)
-    assert list(results["tasks"]) == ["MR"]
-    assert re.search("TREC_10.label: no such file or directory", results["unavailable"]["TREC"])
-
-
-def test_an_undefined_score_is_unavailable_not_zero(folder):
+def test_a_task_without_a_score_is_unavailable_and_the_others_run(folder):
     def constant(sentences):
         return np.ones((len(sentences), 4), dtype=np.float32)
 
-    results = evaluate(constant, ["STS12", "SICK-R", "MR"], folder, allow_partial=True)
+    (folder / "TREC/TREC_10.label").unlink()
+    results = evaluate(constant, ["STS12", "TREC", "SICK-R", "MR"], folder, allow_partial=True)
     assert list(results["tasks"]) == ["MR"]
     assert results["unavailable"]["STS12"].startswith("STS12: the correlation of 9 scores is undefined")
     assert "undefined" in results["unavailable"]["SICK-R"]
+    assert "TREC_10.label: no such file or directory" in results["unavailable"]["TREC"]
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        evaluate(constant, ["MR"], folder / "nowhere")
 
 
 @pytest.mark.parametrize(
@@ -233,13 +139,6 @@ def test_an_undefined_score_is_unavailable_not_zero(folder):
 def test_vectors_that_are_none_stop_the_evaluation(vectors, message, folder):
     with pytest.raises(InputError, match=message):
         evaluate(lambda sentences: vectors(len(sentences)), ["MR"], folder, allow_partial=True)
-
-
-def test_a_folder_that_does_not_exist(tmp_path, encode):
-    with pytest.raises(InputError, match="nowhere: no such folder"):
-        evaluate(encode, ["MR"], tmp_path / "nowhere")
-    with pytest.raises(InputError, match="unknown task 'MX'"):
-        evaluate(encode, ["MX"], tmp_path)
 
 
 def test_results_are_kept_and_merged(run, folder, encode):

@@ -9,52 +9,9 @@ import pytest
 from structviews.errors import InputError
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.finding import read_task
+from structviews.evaluation.senteval.tasks.pairs import STS_SETS
 from structviews.evaluation.senteval.tasks.probing import probing_files
 from structviews.evaluation.senteval.tasks.reading import PUBLISHED
-from structviews.evaluation.senteval.tasks.sts import STS_SETS
-
-COMPLETE = {
-    "MR": {"all": 10662},
-    "SUBJ": {"all": 10000},
-    "TREC": {"train": 5452, "test": 500},
-    "SICK-R": {"train": 4500, "dev": 500, "test": 4927},
-    "SICK-E": {"train": 4500, "dev": 500, "test": 4927},
-    "STS-B": {"train": 5749, "dev": 1500, "test": 1379},
-    "SICK14": {"test": 4927},
-    "STS-B-cos": {"test": 1379},
-    "STS14": {"deft-forum": 450, "deft-news": 300, "headlines": 750, "images": 750, "OnWN": 750, "tweet-news": 750},
-}
-SAMPLES = {
-    "CR": {"all": 80},
-    "MPQA": {"all": 80},
-    "SST2": {"train": 40, "dev": 40, "test": 40},
-    "MRPC": {"train": 39, "test": 39},
-}
-
-
-@pytest.mark.parametrize("name", COMPLETE)
-def test_counts_of_the_complete_tasks(name, shared_senteval):
-    task = read_task(name, shared_senteval)
-    assert {split: len(examples) for split, examples in task.splits.items()} == COMPLETE[name]
-    assert not task.partial
-
-
-@pytest.mark.parametrize("name", SAMPLES)
-def test_counts_of_the_samples(name, shared_senteval):
-    with pytest.raises(InputError, match=r":40: the file ends after .* examples; download the whole file"):
-        read_task(name, shared_senteval)
-    task = read_task(name, shared_senteval, allow_partial=True)
-    assert {split: len(examples) for split, examples in task.splits.items()} == SAMPLES[name]
-    assert task.partial
-
-
-@pytest.mark.parametrize("name", ["STS12", "STS13", "STS15", "STS16"])
-def test_pairs_without_a_score_are_left_out(name, shared_senteval):
-    task = read_task(name, shared_senteval, allow_partial=True)
-    for data_set, examples in task.splits.items():
-        scores = (shared_senteval / f"STS/{name}-en-test/STS.gs.{data_set}.txt").read_text().split("\n")[:40]
-        assert len(examples) == sum(bool(score.strip()) for score in scores)
-        assert examples.targets.tolist() == [float(score) for score in scores if score.strip()]
 
 
 def test_real_contents(shared_senteval):
@@ -81,6 +38,35 @@ def test_real_contents(shared_senteval):
     assert benchmark.targets.max() == 5
 
 
+def edit(line: int, new: str):
+    """Replace a line (1-based)."""
+
+    def change(data: bytes) -> bytes:
+        lines = data.split(b"\n")
+        lines[line - 1] = new.encode("latin-1")
+        return b"\n".join(lines)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("MR", {"all": 10662}),
+        ("TREC", {"train": 5452, "test": 500}),
+        ("SICK-R", {"train": 4500, "dev": 500, "test": 4927}),
+        ("STS-B", {"train": 5749, "dev": 1500, "test": 1379}),
+        ("STS-B-cos", {"test": 1379}),
+        ("STS14", dict(zip(STS_SETS["STS14"], (450, 300, 750, 750, 750, 750), strict=True))),
+    ],
+)
+def test_counts_of_the_complete_tasks(name, counts, shared_senteval):
+    task = read_task(name, shared_senteval)
+    assert {split: len(examples) for split, examples in task.splits.items()} == counts
+    assert not task.partial
+    assert sum(PUBLISHED[f"STS/STS12-en-test/STS.input.{name}.txt"] for name in STS_SETS["STS12"]) == 3108
+
+
 @pytest.mark.parametrize("name", TASKS)
 def test_every_reader_on_a_small_folder(name, folder):
     task = read_task(name, folder, allow_partial=True)
@@ -97,51 +83,38 @@ def test_every_reader_on_a_small_folder(name, folder):
     assert all(name in PUBLISHED for name in task.partial)
 
 
-def test_small_differences(folder):
-    assert ("Where", "is", "München", "?") in read_task("TREC", folder, True).splits["train"].first
-    sick = read_task("SICK-E", folder, True).splits["test"]  # CRLF line ends
-    assert set(sick.targets.tolist()) == {0, 1, 2}
-    year = read_task("STS12", folder, True).splits["MSRpar"]
-    assert len(year) == 9  # one of ten pairs has no score
-    assert 3.0 in year.targets
-    scores = folder / "STS/STS12-en-test/STS.gs.MSRpar.txt"
-    scores.write_bytes(scores.read_bytes().replace(b"\n", b"\r\n"))
-    assert len(read_task("STS12", folder, True).splits["MSRpar"]) == 9
-    path = folder / "MR/rt-polarity.pos"
-    path.write_text("\n" + path.read_text())
-    assert read_task("MR", folder, True).splits["all"].first[0] == (".",)
+def test_contents_of_a_small_folder(folder):
+    def read(name):
+        return read_task(name, folder, True)
 
-
-def test_fine_grained_sentiment(folder):
-    train = read_task("SST5", folder, True).splits["train"]
-    assert train.first[1:3] == (("very", "fine", "n1"), ("very", "very", "fine", "n2"))
-    assert train.targets[:6].tolist() == [0, 1, 2, 3, 4, 0]
-
-
-def test_inference(folder):
-    task = read_task("SNLI", folder, True)
-    assert task.inference
-    assert task.splits["dev"].first[1] == ("the", "café", "n1", "runs")
-    assert task.splits["dev"].second[:3] == (("the", "n0", "runs"), ("some", "n1", "runs"), ("no", "n2", "runs"))
-    assert task.splits["dev"].targets[:4].tolist() == [0, 1, 2, 0]
-    assert task.partial["SNLI/s1.train"] == "40 of 549,367 examples"
-
-
-def test_supervised_and_unsupervised_scores_of_one_benchmark(folder):
-    supervised, cosine = (read_task(name, folder, True) for name in ("STS-B", "STS-B-cos"))
-    assert (supervised.kind, cosine.kind) == ("relatedness", "similarity")
-    assert list(cosine.splits) == ["test"]
+    assert ("Where", "is", "München", "?") in read("TREC").splits["train"].first
+    assert set(read("SICK-E").splits["test"].targets.tolist()) == {0, 1, 2}  # CRLF line ends
+    fine = read("SST5").splits["train"]
+    assert fine.first[1:3] == (("very", "fine", "n1"), ("very", "very", "fine", "n2"))
+    assert fine.targets[:6].tolist() == [0, 1, 2, 3, 4, 0]
+    inference = read("SNLI")
+    assert (inference.inference, inference.partial["SNLI/s1.train"]) == (True, "40 of 549,367 examples")
+    assert inference.splits["dev"].first[1] == ("the", "café", "n1", "runs")
+    assert inference.splits["dev"].second[:3] == (("the", "n0", "runs"), ("some", "n1", "runs"), ("no", "n2", "runs"))
+    assert inference.splits["dev"].targets[:4].tolist() == [0, 1, 2, 0]
+    supervised, cosine = read("STS-B"), read("STS-B-cos")
+    assert (supervised.kind, cosine.kind, list(cosine.splits)) == ("relatedness", "similarity", ["test"])
     assert cosine.splits["test"].targets.tolist() == supervised.splits["test"].targets.tolist()
 
 
-def test_distinct_sentences_in_order_of_appearance(folder):
-    task = read_task("STS12", folder, True)
-    expected = []
-    for examples in task.splits.values():
-        for sentence in [*examples.first, *examples.second]:
-            if sentence not in expected:
-                expected.append(sentence)
-    assert task.sentences() == expected
+def test_small_differences(folder):
+    year = read_task("STS12", folder, True)
+    assert len(year.splits["MSRpar"]) == 9  # one of ten pairs has no score
+    distinct = [s for each in year.splits.values() for s in (*each.first, *each.second)]
+    assert year.sentences() == list(dict.fromkeys(distinct))
+    scores, texts = (folder / f"STS/STS12-en-test/STS.{part}.MSRpar.txt" for part in ("gs", "input"))
+    scores.write_bytes(scores.read_bytes().replace(b"\n", b"\r\n"))
+    texts.write_text(texts.read_text().replace("the n0 runs", "the\u2028n0\x85runs"))  # only a newline ends a line
+    changed = read_task("STS12", folder, True).splits["MSRpar"]
+    assert (len(changed), changed.first[0]) == (9, ("the", "n0", "runs"))
+    path = folder / "MR/rt-polarity.pos"
+    path.write_text("\n" + path.read_text())
+    assert read_task("MR", folder, True).splits["all"].first[0] == (".",)
 
 
 def test_probing_tasks(probing):
@@ -154,6 +127,10 @@ def test_probing_tasks(probing):
     # The sentence is in the last column, whatever stands between.
     own = read_task("HeadDistance", None, probing=probing).splits["dev"]
     assert own.first[:2] == (("away", "n0"), ("far", "away", "n1"))
+    # Labels are numbered as sorted strings.
+    path = probing / "head_distance.txt"
+    path.write_text(path.read_text().replace("\t0\t", "\t10\t").replace("\t1\t", "\t2\t"))
+    assert read_task("HeadDistance", None, probing=probing).splits["train"].targets[:3].tolist() == [0, 1, 1]
 
 
 def test_probing_tasks_about_pairs(probing):
@@ -168,23 +145,15 @@ def test_probing_tasks_about_pairs(probing):
         read_task("TreeEdit", None, probing=probing)
 
 
-def test_labels_are_numbered_as_sorted_strings(probing):
-    path = probing / "head_distance.txt"
-    path.write_text(path.read_text().replace("\t2\t", "\t10\t"))
-    assert read_task("HeadDistance", None, probing=probing).splits["train"].targets[:3].tolist() == [0, 1, 2]
-    path.write_text(path.read_text().replace("\t0\t", "\t2\t"))
-    assert read_task("HeadDistance", None, probing=probing).splits["train"].targets[:3].tolist() == [2, 0, 1]
-
-
-PROBING_BAD = [
-    (1, "tr\tPAST", r"past_present.txt:1: 2 tab-separated columns, not 3; fix"),
-    (2, "dev\tPAST\tx", r"past_present.txt:2: part 'dev' is not one of tr, va, te; correct it"),
-    (50, "te\tFUTURE\tx", r"past_present.txt:50: label 'FUTURE' .* part 'tr'; correct it"),
-    (3, "tr\tPAST\td\xe9j\xe0", r"past_present.txt:3: byte \d+ is not UTF-8"),
-]
-
-
-@pytest.mark.parametrize(("line", "new", "message"), PROBING_BAD)
+@pytest.mark.parametrize(
+    ("line", "new", "message"),
+    [
+        (1, "tr\tPAST", r"past_present.txt:1: 2 tab-separated columns, not 3; fix"),
+        (2, "dev\tPAST\tx", r"past_present.txt:2: part 'dev' is not one of tr, va, te; correct it"),
+        (50, "te\tFUTURE\tx", r"past_present.txt:50: label 'FUTURE' .* part 'tr'; correct it"),
+        (3, "tr\tPAST\td\xe9j\xe0", r"past_present.txt:3: byte \d+ is not UTF-8"),
+    ],
+)
 def test_bad_probing_files(line, new, message, probing):
     path = probing / "past_present.txt"
     path.write_bytes(edit(line, new)(path.read_bytes()))
@@ -218,24 +187,8 @@ def test_a_task_without_its_folder(folder, probing):
         read_task("MR", None, probing=probing)
     with pytest.raises(InputError, match=r"unknown task 'Depth': choose one of .* STS16, SICK14, Tense, HeadDistance"):
         read_task("Depth", folder, probing=probing)
-
-
-def test_only_a_newline_ends_a_line(folder):
-    path = folder / "STS/STS12-en-test/STS.input.MSRpar.txt"
-    text = path.read_text().replace("the n0 runs", "the\u2028n0\x85runs")
-    path.write_text(text)
-    assert read_task("STS12", folder, True).splits["MSRpar"].first[0] == ("the", "n0", "runs")
-
-
-def edit(line: int, new: str):
-    """Replace a line (1-based)."""
-
-    def change(data: bytes) -> bytes:
-        lines = data.split(b"\n")
-        lines[line - 1] = new.encode("latin-1")
-        return b"\n".join(lines)
-
-    return change
+    with pytest.raises(InputError, match="unknown task 'rm': choose one of MR, CR, SUBJ"):
+        read_task("rm", folder)
 
 
 BAD = [
@@ -244,25 +197,18 @@ BAD = [
     ("MR", "MR/rt-polarity.pos", lambda data: data.decode().encode("utf-16"), r"rt-polarity.pos:1: a zero byte"),
     ("SST2", "SST/binary/sentiment-dev", edit(3, "d\xe9j\xe0 vu\t1"), r"sentiment-dev:3: byte \d+ is not UTF-8"),
     ("SST2", "SST/binary/sentiment-test", edit(4, "no label"), r"sentiment-test:4: 1 tab-separated columns, not 2"),
-    ("SST2", "SST/binary/sentiment-test", edit(4, "a film\t2"), r"sentiment-test:4: label '2' is not one of 0, 1"),
     (
         "SST5",
         "SST/fine/sentiment-dev",
         edit(2, "5 a film"),
         r"fine/sentiment-dev:2: label '5' is not one of 0, 1, 2, 3",
     ),
-    ("SST5", "SST/fine/sentiment-dev", edit(4, ""), r"fine/sentiment-dev:4: label '' is not one of 0, 1, 2, 3, 4"),
     ("SNLI", "SNLI/s2.dev", lambda data: data[:-14], r"SNLI/s2.dev:39: 39 lines, but 40 in s1.dev; "),
-    ("SNLI", "SNLI/labels.test", edit(7, "-"), r"SNLI/labels.test:7: label '-' is not one of entailment, neutral"),
     ("TREC", "TREC/train_5500.label", edit(5, "How far ?"), r"train_5500.label:5: not of the form"),
-    ("TREC", "TREC/TREC_10.label", edit(2, "HUN:ind Who ?"), r"TREC_10.label:2: label 'HUN' is not one of ABBR"),
     ("MRPC", "MRPC/msr_paraphrase_test.txt", edit(7, "1\t2\t3\tone"), r"test.txt:7: 4 tab-separated columns, not 5"),
-    ("MRPC", "MRPC/msr_paraphrase_train.txt", edit(2, "x\t2\t3\tone\ttwo"), r"train.txt:2: label 'x'"),
     ("SICK-R", "SICK/SICK_trial.txt", edit(2, "1\ta\tb\t5.1\tNEUTRAL"), r"trial.txt:2: score '5.1' .* from 1 to 5"),
     ("SICK-R", "SICK/SICK_trial.txt", edit(2, "1\ta\tb\tnan\tNEUTRAL"), r"trial.txt:2: score 'nan'"),
     ("SICK-E", "SICK/SICK_train.txt", edit(9, "1\ta\tb\t3\tMAYBE"), r"SICK_train.txt:9: label 'MAYBE'"),
-    ("SICK-E", "SICK/SICK_train.txt", lambda data: data.split(b"\n")[0] + b"\n", r"SICK_train.txt:1: no examples"),
-    ("STS-B", "STS/STSBenchmark/sts-dev.csv", edit(6, "g\tf\ty\t1\tgood\ta\tb"), r"sts-dev.csv:6: score 'good'"),
     ("STS-B", "STS/STSBenchmark/sts-dev.csv", edit(6, "g\tf\ty\t1\t2\ta"), r"sts-dev.csv:6: 6 tab-.* columns, not 7"),
     (
         "STS14",
@@ -271,7 +217,6 @@ BAD = [
         r"gs.images.txt:12: 12 scores, but 13 pairs",
     ),
     ("STS14", "STS/STS14-en-test/STS.gs.OnWN.txt", edit(3, "6.0"), r"gs.OnWN.txt:3: score '6.0' .* from 0 to 5"),
-    ("STS14", "STS/STS14-en-test/STS.input.OnWN.txt", edit(3, "alone"), r"input.OnWN.txt:3: 1 tab-.* columns, not 2"),
 ]
 
 
@@ -295,13 +240,3 @@ def test_a_file_cut_short_is_refused_unless_asked_for(folder):
         "MR/rt-polarity.pos": "40 of 5,331 examples",
         "MR/rt-polarity.neg": "30 of 5,331 examples",
     }
-
-
-def test_an_unknown_task_lists_the_known_ones(folder):
-    with pytest.raises(InputError, match="unknown task 'rm': choose one of MR, CR, SUBJ"):
-        read_task("rm", folder)
-
-
-def test_all_years_have_their_counts():
-    assert sum(PUBLISHED[f"STS/STS12-en-test/STS.input.{name}.txt"] for name in STS_SETS["STS12"]) == 3108
-    assert sum(PUBLISHED[f"STS/STS16-en-test/STS.input.{name}.txt"] for name in STS_SETS["STS16"]) == 1186

@@ -1,6 +1,6 @@
-"""Evaluation protocols, one per module: data splits, folds and regularisation grids.
+"""Evaluation protocols: data splits, folds, classifiers and their grids.
 
-Each module registers a ``Protocol`` under the name that ``--protocol`` takes.
+A module registers a ``Protocol`` under the name that ``--protocol`` takes.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Readers for SentEval's tasks and similar ones, one module per kind of task.
+"""Readers for SentEval's tasks and similar ones, one function for each; a module may hold several.
 
 Each module registers a function for each task name. It is called as ``read(name, folder) -> Task``, where ``folder``
 is a ``TaskFolder`` for the ``--senteval`` directory.

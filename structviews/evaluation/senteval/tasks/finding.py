@@ -1,6 +1,6 @@
 """Find and read tasks by name."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from structviews.errors import InputError, unknown
@@ -44,10 +44,10 @@ def known_tasks(tasks: Sequence[str], folder: Path | None, probing: Path | None 
     """
     files = probing_files(probing) if probing else PROBING
     spelt = {name.lower(): name for name in (*files, *task_names())}
-    for given in tasks:
-        name = spelt.get(given.lower())
+    for typed in tasks:
+        name = spelt.get(typed.lower())
         if name is None:
-            raise unknown("task", given, (*task_names(), *files))
+            raise unknown("task", typed, (*task_names(), *files))
         if name in TASKS and folder is None:
             raise InputError(f"{name} is one of SentEval's tasks; give their folder with --senteval")
         if name in files and probing is None:
@@ -66,13 +66,7 @@ def none_read(folder: Path, reasons: Mapping[str, str]) -> InputError:
     if any((folder / top).is_dir() for top in tops) or reasons.keys().isdisjoint(TASKS):
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         return InputError(f"no task could be read: {next(iter(reasons.values()))}{more}")
-    near = next((place for place in nearby(folder) if any((place / top).is_dir() for top in tops)), None)
+    below = (path for level in ("*", "*/*", "*/*/*") for path in sorted(folder.glob(level)))
+    near = next((path for path in (folder.parent, *below) if any((path / top).is_dir() for top in tops)), None)
     remedy = f"give --senteval {near}" if near else "give the folder with MR/, SICK/, STS/, SentEval's data/downstream"
     return InputError(f"{folder}: none of SentEval's tasks is in this folder: {remedy}")
-
-
-def nearby(folder: Path) -> Iterator[Path]:
-    """The folder's parent, and the folders in it down to the third level, those above first."""
-    yield folder.parent
-    for level in ("*", "*/*", "*/*/*"):
-        yield from sorted(path for path in folder.glob(level) if path.is_dir())

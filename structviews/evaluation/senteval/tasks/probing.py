@@ -2,16 +2,12 @@
 
 from pathlib import Path
 
-import numpy as np
-
 from structviews.errors import InputError
 from structviews.evaluation.senteval.tasks import TASKS
-from structviews.evaluation.senteval.tasks.reading import Examples, Task, TaskFolder, Tokens, tokens_of
+from structviews.evaluation.senteval.tasks.reading import Task, TaskFolder, Tokens, examples_of, tokens_of
 
 # Probing tasks on sentence pairs.
 PAIRS = ("TreeEdit",)
-
-
 # SentEval's probing tasks (Conneau et al. 2018), with the names and files of senteval/probing.py, and those that
 # `tasks make-probing` adds, named alike.
 PROBING = {
@@ -70,10 +66,10 @@ def read_probing(name: str, folder: TaskFolder) -> Task:
     parts = {"tr": "train", "va": "dev", "te": "test"}
     width = 2 if name in PAIRS else 1
     rows: dict[str, list[tuple[str, str, list[Tokens]]]] = {part: [] for part in parts}
-    for place, row in folder.rows(file, 2 + width):
+    for where, row in folder.rows(file, 2 + width):
         if row[0] not in parts:
-            raise InputError(f"{place}: part {row[0]!r} is not one of {', '.join(parts)}; correct it")
-        rows[row[0]].append((place, row[1], [tokens_of(text) for text in row[-width:]]))
+            raise InputError(f"{where}: part {row[0]!r} is not one of {', '.join(parts)}; correct it")
+        rows[row[0]].append((where, row[1], [tokens_of(text) for text in row[-width:]]))
     for part, lines in rows.items():
         if not lines:
             end = f"{folder.path / file}:{sum(map(len, rows.values()))}"
@@ -81,12 +77,11 @@ def read_probing(name: str, folder: TaskFolder) -> Task:
     classes = {label: number for number, label in enumerate(sorted({label for _, label, _ in rows["tr"]}))}
     if len(classes) < 2:
         raise InputError(f"{folder.path / file}: only one class, {next(iter(classes))!r}; a task needs at least two")
-    for place, label, _ in (line for lines in rows.values() for line in lines):
+    for where, label, _ in (line for lines in rows.values() for line in lines):
         if label not in classes:
-            raise InputError(f"{place}: label {label!r} does not occur in part 'tr'; correct it")
-    splits = {}
-    for part, split in parts.items():
-        sentences = [tuple(texts) for texts in zip(*(texts for _, _, texts in rows[part]), strict=True)]
-        targets = np.array([classes[label] for _, label, _ in rows[part]], dtype=np.int64)
-        splits[split] = Examples(sentences[0], sentences[1] if width == 2 else (), targets)
-    return Task(name, "classification", splits, folder.checksums, folder.partial)
+            raise InputError(f"{where}: label {label!r} does not occur in part 'tr'; correct it")
+    splits = {
+        split: examples_of([(*texts, classes[label]) for _, label, texts in rows[part]])
+        for part, split in parts.items()
+    }
+    return folder.task(name, "classification", splits)

@@ -7,18 +7,16 @@ split them on white space. The readers here do the same: a sentence is a tuple o
 import hashlib
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from structviews.errors import InputError
 
 Tokens = tuple[str, ...]
-
-
 Kind = Literal["classification", "relatedness", "similarity"]
 
 
@@ -70,7 +68,7 @@ class Task:
         return list(dict.fromkeys(sentence for part in parts for sentence in part))
 
 
-# Number of examples in each published file (for STS, of pairs with a score); each task module adds its own.
+# Number of examples in each published file (for STS, of pairs with a score); each module of tasks adds its own.
 PUBLISHED: dict[str, int] = {}
 
 
@@ -105,12 +103,12 @@ class TaskFolder:
     def rows(self, name: str, columns: int, header: bool = False) -> Iterator[tuple[str, list[str]]]:
         """The tab-separated rows of a file, each with its location, ``file:line``."""
         for number, line in enumerate(self.lines(name), 1):
-            place = f"{self.path / name}:{number}"
+            where = f"{self.path / name}:{number}"
             row = line.split("\t")
             if len(row) < columns:
-                raise InputError(f"{place}: {len(row)} tab-separated columns, not {columns}; fix or remove the line")
+                raise InputError(f"{where}: {len(row)} tab-separated columns, not {columns}; fix or remove the line")
             if number > 1 or not header:
-                yield place, row
+                yield where, row
 
     def check_complete(self, name: str, examples: int) -> None:
         """Reject a truncated file. Copies in circulation differ by a few lines, so up to 1 % may be missing."""
@@ -127,6 +125,19 @@ class TaskFolder:
             )
         self.partial[name] = counts
 
+    def splits(self, files: dict[str, str], rows: Callable[[str], Sequence[tuple[Any, ...]]]) -> dict[str, Examples]:
+        """The examples of each split's file, which must be complete; ``rows`` reads a file as ``examples_of`` takes."""
+        found = {}
+        for split, file in files.items():
+            examples = rows(file)
+            self.check_complete(file, len(examples))
+            found[split] = examples_of(examples)
+        return found
+
+    def task(self, name: str, kind: Kind, splits: dict[str, Examples], **options: Any) -> Task:
+        """The task with these splits; ``options`` are further attributes of ``Task``."""
+        return Task(name, kind, splits, self.checksums, self.partial, **options)
+
 
 def tokens_of(text: str) -> Tokens:
     """Tokens of a tokenised sentence; a full stop if it is empty, as in SentEval's own encoders."""
@@ -134,39 +145,33 @@ def tokens_of(text: str) -> Tokens:
     return tuple(map(sys.intern, text.split())) or (".",)
 
 
-def class_of(label: str, classes: tuple[str, ...], place: str) -> int:
+def class_of(label: str, classes: tuple[str, ...], where: str) -> int:
     """Index of a label among the classes.
 
     Raises:
-        InputError: for an unknown label; ``place`` is its ``file:line``.
+        InputError: for an unknown label; ``where`` is its ``file:line``.
     """
     if label not in classes:
-        raise InputError(f"{place}: label {label!r} is not one of {', '.join(classes)}; correct it")
+        raise InputError(f"{where}: label {label!r} is not one of {', '.join(classes)}; correct it")
     return classes.index(label)
 
 
-def score_of(text: str, low: float, high: float, place: str) -> float:
+def score_of(text: str, low: float, high: float, where: str) -> float:
     """A gold score from ``low`` to ``high``.
 
     Raises:
-        InputError: if it is not a number in this range; ``place`` is its ``file:line``.
+        InputError: if it is not a number in this range; ``where`` is its ``file:line``.
     """
     try:
         score = float(text)
     except ValueError:
         score = math.nan
     if not low <= score <= high:
-        raise InputError(f"{place}: score {text!r} is not a number from {low:g} to {high:g}; correct it")
+        raise InputError(f"{where}: score {text!r} is not a number from {low:g} to {high:g}; correct it")
     return score
 
 
-def pairs_of(rows: list[tuple[Tokens, Tokens, float]] | list[tuple[Tokens, Tokens, int]]) -> Examples:
-    """Examples from rows of first sentence, second sentence and class or score."""
-    first, second, targets = zip(*rows, strict=True)
-    return Examples(first, second, np.array(targets))
-
-
-def singles_of(rows: list[tuple[Tokens, int]]) -> Examples:
-    """Examples from rows of sentence and class."""
-    sentences, labels = zip(*rows, strict=True)
-    return Examples(sentences, (), np.array(labels, dtype=np.int64))
+def examples_of(rows: Sequence[tuple[Any, ...]]) -> Examples:
+    """Examples from rows of one sentence or two and a class (int) or score (float)."""
+    *sentences, targets = zip(*rows, strict=True)
+    return Examples(sentences[0], sentences[1] if len(sentences) > 1 else (), np.array(targets))

@@ -1,0 +1,165 @@
+"""Compare the parsers' rates at published sizes, with random weights, and estimate the time for 40 million sentences.
+
+    python scripts/bench.py parsers corpus.txt                          # 300 sentences, one thread
+    python scripts/bench.py parsers corpus.txt --sentences 1000 --parsers builtin,spacy --json parsers.json
+
+The models are generated (``benchmarks.parser_models``), since rates do not depend on weights. The exception is stanza's
+constituency parser, whose number of steps does: it follows the built-in parser's trees. stanza's lemmatiser is left
+out. The parsers take turns on the same sentences. On a CPU, the processor time of one thread is counted, which other
+jobs disturb less. Results are medians over the rounds, and medians of the ratio to the built-in parser in the same
+round.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from benchmarks import parser_models
+from benchmarks.measure import median_ratio, race, table
+from structviews.corpus.sentence import ParsedSentence
+from structviews.parsing import text, tokenising
+from structviews.parsing.parser import DEPENDENCY, Options, Parser, Unparsed
+from structviews.parsing.specification import load
+
+CORPUS = 40_000_000
+LONGEST = 60
+HOUR = 3600
+
+
+def flags(parser: argparse.ArgumentParser) -> None:
+    """The command line."""
+    parser.add_argument("text", type=Path, help="one sentence per line")
+    parser.add_argument(
+        "--sentences", type=int, default=300, help=f"number of sentences, the first of at most {LONGEST} tokens"
+    )
+    parser.add_argument("--parsers", default=",".join(CONTENDERS), help="comma-separated")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cores", type=int, default=16, help="cores per machine, one worker per core")
+    parser.add_argument("--machines", default="1,10,100", help="comma-separated numbers of machines")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--tiny", action="store_true", help="tiny models, to try the script")
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Rates of the parsers, with the conditions of the measurement."""
+    torch.set_num_threads(1)
+    names = [name for name in CONTENDERS if name == "builtin" or name in options.parsers.split(",")]
+    sentences = sample(options.text, options.sentences)
+    tokens = [sentence.tokens for sentence in sentences]
+    with tempfile.TemporaryDirectory() as folder:
+        given = Options(models=Path(folder), device=options.device)
+        parsers = {name: CONTENDERS[name](sentences, given, options.tiny) for name in names}
+        runs = {name: lambda _, each=each: parse_all(each, tokens) for name, each in parsers.items()}
+        clock = time.process_time if options.device == "cpu" else time.perf_counter
+        times = race(runs, options.rounds, clock=clock)
+    hours = {name: CORPUS / len(tokens) * median(seconds) / HOUR / options.cores for name, seconds in times.items()}
+    return {
+        "sentences": len(tokens),
+        "tokens": sum(map(len, tokens)),
+        "cores": options.cores,
+        "parsers": {
+            name: {
+                "sentences/s": len(tokens) / median(seconds),
+                "slower than builtin": median_ratio(seconds, times["builtin"]),
+                "hours": {number: hours[name] / int(number) for number in options.machines.split(",")},
+            }
+            for name, seconds in times.items()
+        },
+    }
+
+
+def parse_all(parser: Parser, sentences: list[tuple[str, ...]]) -> None:
+    """Parse sentences; every one must get its trees."""
+    for parsed in parser.parse(sentences):
+        if isinstance(parsed, Unparsed):
+            raise RuntimeError(f"not parsed: {parsed.reason}")
+
+
+def sample(path: Path, count: int) -> list[ParsedSentence]:
+    """The first sentences of a text that are not too long, with the built-in parser's trees."""
+    raw = (sentence.text for sentence in text.read_sentences(path, "lines", tokenised=False, language="en"))
+    tokens = (tokenising.tokenise(each) for each in raw)
+    chosen = list(islice((each for each in tokens if len(each) <= LONGEST), count))
+    return [each for each in load("builtin").parse(chosen) if isinstance(each, ParsedSentence)]
+
+
+def builtin(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
+    """The parser that ships."""
+    return load("builtin")
+
+
+def stanza_dependencies(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
+    """Tags and dependencies of stanza's English default."""
+    make_stanza(sentences, options, tiny)
+    return load("stanza", Options(models=options.models, device=options.device, wanted=frozenset({DEPENDENCY})))
+
+
+def stanza(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
+    """The same, and constituents."""
+    make_stanza(sentences, options, tiny)
+    parser = load("stanza", options)
+    parser_models.follow(parser.parser.pipeline.processors["constituency"]._model, sentences)
+    return parser
+
+
+def make_stanza(sentences: list[ParsedSentence], options: Options, tiny: bool) -> None:
+    """Its models, once."""
+    if not (options.models / "resources.json").exists():
+        parser_models.stanza_models(options.models, sentences, tiny=tiny)
+
+
+def benepar_t5(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
+    """benepar with T5-small, like its English default."""
+    folder = options.models / "t5"
+    parser_models.benepar_t5(folder, sentences, tiny=tiny)
+    return load(f"benepar:{folder}", options)
+
+
+def benepar_characters(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
+    """benepar without a pretrained transformer."""
+    file = options.models / "characters.pt"
+    parser_models.benepar_model(file, sentences, tiny=tiny)
+    return load(f"benepar:{file}", options)
+
+
+def spacy(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
+    """A pipeline of the size of en_core_web_sm's tagger and parser."""
+    folder = options.models / "pipeline"
+    parser_models.spacy_pipeline(folder, sentences, tiny=tiny)
+    return load(f"spacy:{folder}", options)
+
+
+CONTENDERS: dict[str, Callable[[list[ParsedSentence], Options, bool], Parser]] = {
+    "builtin": builtin,
+    "spacy": spacy,
+    "stanza-dependencies": stanza_dependencies,
+    "stanza": stanza,
+    "benepar-characters": benepar_characters,
+    "benepar-t5": benepar_t5,
+}
+
+
+def tables(found: dict[str, Any]) -> str:
+    """The table for docs/performance.md."""
+    numbers = list(found["parsers"]["builtin"]["hours"])
+    head = ["", "sentences/s", "builtin is faster by", *(f"{n} machine{'s' * (n != '1')}" for n in numbers)]
+    rows = [
+        [name, f"{row['sentences/s']:,.0f}", f"{row['slower than builtin']:.1f}", *map(duration, row["hours"].values())]
+        for name, row in found["parsers"].items()
+    ]
+    return (
+        f"{found['sentences']} sentences, {found['tokens']} tokens; one thread. 40M sentences on machines of "
+        f"{found['cores']} cores, one worker a core.\n\n{table(head, rows)}"
+    )
+
+
+def duration(hours: float) -> str:
+    """Format hours, as days if there are many."""
+    return f"{hours / 24:,.0f} d" if hours >= 72 else f"{hours:,.1f} h"

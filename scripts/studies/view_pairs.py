@@ -1,0 +1,412 @@
+"""Do two different structures teach each other more than one seen twice? The prose of its pages."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+
+from structviews.evaluation.scores.tables import published_rows
+from studies import pages
+from studies.intervals import MEAN, Draws, Estimate, claim_between, verdicts
+from studies.pages import (
+    Found,
+    compared,
+    decided,
+    differences,
+    discussion,
+    effort,
+    method,
+    paragraph,
+    probing,
+    remarks,
+    section,
+    spread,
+    table,
+)
+from studies.rows import BUILTIN, CONTROL, MAIN, NOISE, Row
+from studies.view_pairs_plan import SIX, SIZED, STRUCTURES, Plan, claims, single
+
+NAME = "view-pairs"
+# Of the built-in parser on GUM's development section, in 8 bits: docs/parser.md.
+OWN_LAS, OWN_UAS, OWN_F1 = 86.88, 89.22, 85.97
+# Where the script is that made the corpora.
+COMMIT = "971d152"
+# What the paper trained on.
+PUBLISHED = 40_000_000
+PAPER, PAPERS_ROW = "S", "DEP, CONST"
+
+
+def write_pages(plan: Plan, stored: Path, docs: Path) -> list[Path]:
+    """Write the pages and pictures below a folder of documentation; their paths.
+
+    Raises:
+        InputError: if there are no scores of the main pair and of the control.
+    """
+    main, control = (row_of(plan, views) for views in (MAIN, CONTROL))
+    found = Found.read(plan, stored, main, control)
+    draws, sentences = found.draws, found.trees["sentences"]
+    parts = (introduction, discussion, scores, six, partners, claims_of, choices, probing, method, limits)
+    means = {row: draws.estimate(row, MEAN) for row in found.there(plan.table)}
+    size, draw_size = size_page(plan, draws, sentences, remarks(stored, "size"))
+    quality, draw_quality = quality_page(plan, draws, found.trees["agreement"], sentences)
+    pictures = {
+        NAME: ("Mean of the tasks by row, with intervals", lambda: pages.draw_intervals(means, [main])),
+        "size": ("Mean of the tasks by the size of the corpus", draw_size),
+        "parser-quality": ("Mean of the tasks by labelled attachment score", draw_quality),
+    }
+    return [
+        pages.write_page(docs, NAME, (*(part(found) for part in parts), effort(found, NAME))),
+        pages.write_page(docs, "size", [size]),
+        pages.write_page(docs, "parser-quality", [quality]),
+        *(pages.write_picture(docs, name, *picture) for name, picture in pictures.items()),
+    ]
+
+
+def row_of(plan: Plan, title: str) -> Row:
+    """A row of the table."""
+    return next(row for row in plan.table if row.title == title)
+
+
+def introduction(found: Found) -> Iterator[str]:
+    """The answer, and what was trained."""
+    main = verdicts(found.draws, claims(found.plan))[0]
+    sizes, sentences = found.plan.sizes, found.trees["sentences"]
+    yield from section(
+        "# Two structures, or one seen twice",
+        "This page asks whether two different structures of a sentence teach each other more than one structure seen "
+        f"twice. The main claim is that dependencies with constituents (`{MAIN}`) are better than two sequences "
+        f"(`{CONTROL}`): this study {SAYS[main.word]}. The difference in the mean of {len(found.draws.tasks)} tasks is "
+        f"{spread(main.difference)}, p = {main.difference.p:.3f}, and {main.p:.3f} corrected for all claims below. "
+        + " ".join(twice(found)),
+    )
+    yield from found.progress()
+    if not found.draws.deviation(MEAN)[1]:
+        yield from paragraph("No row has several seeds so far, so that intervals are over examples alone.")
+    yield from paragraph(
+        f"All pairs were trained alike: {sentences[str(sizes.sentences)]:,} sentences, modern text and novels half and "
+        f"half, one epoch, batches of {sizes.batch}, the pairwise objective, {sizes.hidden} dimensions per view, and "
+        "fixed word vectors (skip-gram with sub-words, lower case, learnt on all of the text). Other settings are the "
+        "defaults. For all scores, each view's vector is scaled to length 1 "
+        f"(`--normalise`). {sentences['held-out']:,} sentences of other documents are held out: the probing tasks are "
+        "made of them, and so is the retrieval of the next sentence. Related pages: [size](size.md), [parser "
+        "quality](parser-quality.md)."
+    )
+    yield from paragraph(
+        "The corpus is whole documents: those of each kind of text are shuffled with a seed; the first ones are held "
+        "out, and the following ones are taken until there are enough sentences. So smaller corpora are parts of "
+        "larger ones."
+    )
+    yield """\
+<!-- not run: the record of a larger job -->
+
+    python scripts/study.py view-pairs run --inputs view-pairs --senteval senteval -o runs
+    python scripts/study.py view-pairs page
+"""
+    yield from paragraph(
+        "These commands reproduce the runs and these pages, with corpora, word vectors and tasks in the folder of "
+        f"inputs. The script that made those from the texts is in the project's history, at commit {COMMIT}."
+    )
+
+
+# What a verdict says of a claim.
+SAYS = {"shows": "shows it", "does not show": "does not show it", "reversed": "shows the reverse"}
+
+
+def twice(found: Found) -> Iterator[str]:
+    """How the main pair compares with each of its structures seen twice."""
+    own = row_of(found.plan, MAIN)
+    for view in MAIN.split(","):
+        row = row_of(found.plan, f"{view},{view}")
+        if found.draws.has(row):
+            difference = found.draws.difference([(1, own, MEAN), (-1, row, MEAN)])
+            yield f"`{MAIN}` minus `{row.views}` is {spread(difference)}."
+
+
+def partners(found: Found) -> Iterator[str]:
+    """What a view learns from its partner, apart from what the partner's vector adds to its own."""
+    plan = found.plan
+    if not found.there(plan.single):
+        return
+    yield from section(
+        "## Taught, or only joined",
+        "Two structures have two kinds of vectors, which may know more together even if neither taught the other. So "
+        "here is one view of each pair by itself. If two structures teach each other, a view is better trained with "
+        f"another structure than with its own kind. {studied(found)} The difference is from the view trained with its "
+        "own kind; p is corrected by Holm's method for this table.",
+    )
+    usual = {view: next(row for row in plan.single if row.views == single(view, view)) for view in STRUCTURES}
+    yield from differences(found, plan.single, lambda row: usual[row.members[0][0]])
+    yield from joined(found)
+
+
+def joined(found: Found) -> Iterator[str]:
+    """Views that were trained apart and then joined, beside pairs that were trained together."""
+    plan = found.plan
+    pairs = dict(zip(plan.apart[1::2], plan.apart[::2], strict=True))
+    if rows := found.there(plan.apart):
+        yield from paragraph(
+            "And this is the pair beside two views that were trained apart, each with its own kind, and then joined: "
+            "what training together adds. The difference is from the pair."
+        )
+        yield from differences(found, rows, lambda row: pairs.get(row, row))
+    same = [(row, pair) for row in found.there(plan.apart[1::2]) for _, pair in row.members if found.draws.has(pair)]
+    if same:
+        yield from paragraph(
+            "And these are joined views minus pairs of one structure, which have as many dimensions: what two "
+            "structures bring if neither taught the other. p is corrected by Holm's method for this table."
+        )
+        yield from compared(found, same)
+
+
+def scores(found: Found) -> Iterator[str]:
+    """The table of all rows."""
+    plan = found.plan
+    yield from section(
+        "## The table",
+        "Scores in per cent, correlations x 100; next sentence: mean reciprocal rank among a thousand, or fewer for a "
+        "small corpus; probing: the mean of the probing tasks. ± is half of a 95 % interval over seeds and examples. "
+        f"The last columns are a row's mean of the tasks minus that of `{CONTROL}`, with its 95 % interval, and p "
+        "corrected by Holm's method for all rows. Rows differ in dimensions: compare those of the same number. Trees "
+        "that are not syntax are those of the [control parsers](../parsers.md#controls): balanced, right-branching, "
+        "and random with random heads. Untrained rows and words alone are [baselines](../representations.md). No row "
+        "is left out.",
+    )
+    yield from differences(found, plan.table, lambda row: row_of(plan, CONTROL))
+    yield "![The mean of the tasks for each row, with intervals](../images/view-pairs.svg)"
+    yield ""
+
+
+def six(found: Found) -> Iterator[str]:
+    """The six pairs of sequence, dependencies and constituents against each other."""
+    rows = found.there([row_of(found.plan, views) for views in SIX])
+    yield from section(
+        "## The six pairs against each other",
+        "Differences of the mean of the tasks, p corrected by Holm's method for all of this table.",
+    )
+    yield from compared(found, [(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :]])
+
+
+def claims_of(found: Found) -> Iterator[str]:
+    """The claims with their verdicts."""
+    yield from section(
+        "## The claims",
+        "Claims of [structured views](../citing.md) by its sections, those without a section being ours. The "
+        "difference is above 0 if the claim holds; in the mean of the tasks unless a task is named. A claim is decided"
+        " by its p, corrected by Holm's method for all claims: below 0.05 the study *shows* it or finds it *reversed*;"
+        " otherwise it *does not show* it, which is no proof of the contrary.",
+    )
+    yield from decided(found, claims(found.plan))
+
+
+# Said of the objectives.
+COMPONENT = (
+    " Consensus maximisation compares vectors without their first principal component, and its authors score them so. "
+    "So every objective has rows without that component, too (`--remove-component`), whose difference is from the pair "
+    "without it."
+)
+
+
+def choices(found: Found) -> Iterator[str]:
+    """The studies of trees that are not syntax, of batches, of objectives, and of channels."""
+    plan = found.plan
+    for title, rows, name, note in (
+        ("## Syntax, or shape", plan.shape, attrgetter("title"), ""),
+        ("## Sentences in a batch", plan.batches, lambda row: str(row.batch), ""),
+        ("## Objectives", plan.objectives, objective_title, COMPONENT),
+        ("## Channels", plan.channels, attrgetter("title"), ""),
+    ):
+        yield from section(
+            title,
+            f"{studied(found)} The difference is that of the mean of the tasks from the same pair with the parser's "
+            f"trees, batches of {plan.sizes.batch}, the pairwise objective and fixed word vectors; p is corrected by "
+            f"Holm's method for this table.{note}",
+        )
+        yield from differences(found, rows, plan.usual, name)
+
+
+def objective_title(row: Row) -> str:
+    """A row's name among the objectives."""
+    return ", ".join(part for part in (row.views, row.objective, row.vectors) if part)
+
+
+def studied(found: Found) -> str:
+    """What the studies are trained on."""
+    sentences = found.trees["sentences"][str(found.plan.sizes.studied)]
+    return f"Trained on {sentences:,} of the sentences."
+
+
+def limits(found: Found) -> Iterator[str]:
+    """What the study cannot tell."""
+    yield from section(
+        "## Limits",
+        "No view sees capitals, since the word vectors are those of lower-cased words. These vectors were learnt on "
+        "all of the text, the held-out documents included. SICK-R, SICK-E and SICK14 have the same sentences, but "
+        "their test examples are drawn independently, so intervals of the mean are a little too narrow. Quick-thoughts "
+        f"takes two encoders of one kind, so objectives are compared on `{CONTROL}`. Noise changes trees at random, "
+        "and a parser's errors are not random. All trees are the built-in parser's, for English alone.",
+    )
+    (_, first), *others = Counter(each.about["data"] for each in found.draws.loaded.values()).most_common()
+    if others:
+        again = sum(number for _, number in others)
+        yield from paragraph(
+            f"{first} runs and {again} others were scored on different machines, each of which parsed the held-out "
+            "documents itself. Parsers differ in a few trees from one processor to another, and so do the probing "
+            "tasks that are made of these trees: between these rows, probing scores compare only roughly."
+        )
+
+
+def size_page(
+    plan: Plan, draws: Draws, sentences: Mapping[str, int], said: str
+) -> tuple[list[str], Callable[[], object]]:
+    """Scores by the size of the corpus, with what people say about them."""
+    series = {
+        views: {
+            row: float(np.log10(sentences[str(row.sentences)]))
+            for row in plan.size
+            if row.views == views and draws.has(row)
+        }
+        for views in SIZED
+    }
+    lines: list[str] = []
+    lines += section(
+        "# The size of the corpus",
+        "This page asks how much more views learn from more text. The corpora are parts of one another; all else is as "
+        "on [the page of the pairs](view-pairs.md). ± is half of a 95 % interval over seeds and examples.",
+    )
+    names = [*draws.tasks, MEAN]
+    rows = [
+        [views, f"{sentences[str(row.sentences)]:,}", str(len(draws.runs[row]))]
+        + [spread(draws.estimate(row, name), brief=True) for name in names]
+        for views, found in series.items()
+        for row in found
+    ]
+    lines += [*table(["views", "sentences", "seeds", *names], rows), ""]
+    lines += ["![The mean of the tasks by the size of the corpus, with fitted lines](../images/size.svg)", ""]
+    lines += gaps(draws, list(series.values()), sentences)
+    lines += [said] if said else []
+    lines += extrapolated(draws, series)
+    fitted = [views for views, rows in series.items() if len(set(rows.values())) > 1]
+    far = float(np.log10(PUBLISHED))
+    return lines, lambda: pages.draw_lines(draws, series, "sentences, powers of ten", fitted=fitted, far=far)
+
+
+def gaps(draws: Draws, series: Sequence[Mapping[Row, float]], sentences: Mapping[str, int]) -> list[str]:
+    """How far the first pair is above the second one on each corpus."""
+    first, second = ({row.sentences: row for row in rows} for rows in series)
+    asked = [claim_between(first[size], second[size]) for size in first if size in second]
+    rows = [
+        [f"{sentences[str(each.claim.terms[0][1].sentences)]:,}", spread(each.difference), f"{each.p:.3f}"]
+        for each in verdicts(draws, asked)
+    ]
+    lines = paragraph(
+        f"`{MAIN}` minus `{CONTROL}` in the mean of the tasks, on each of the corpora; p is corrected by Holm's "
+        "method for this table."
+    )
+    return [*lines, *table(["sentences", "difference", "p"], rows), ""]
+
+
+def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> list[str]:
+    """What the fits say about the paper's size, beside its row."""
+    paper = next(row for row in published_rows(draws.tasks) if row.paper == PAPER and row.name.startswith(PAPERS_ROW))
+    lines: list[str] = []
+    lines += section(
+        "## Forty million sentences",
+        "A line is fitted to each score over the logarithm of the number of sentences, by least squares, for each draw"
+        " of the bootstrap. The gain is for ten times as many sentences; the last gain is too, but from the two largest"
+        " corpora alone. Where it is the smaller one, the curve bends, and the line is too high. The line at 40 million"
+        " is an extrapolation: its interval assumes that the line goes on. The published row is that of structured "
+        "views, with 4800 dimensions, both channels, other word vectors and another classifier.",
+    )
+    fitted = {views: rows for views, rows in series.items() if len(set(rows.values())) > 1}
+    rows = []
+    for name in [*draws.tasks, MEAN]:
+        ends = {}
+        for views, found in fitted.items():
+            constant, slope = pages.fit(draws, found, name).T
+            ends[views] = constant + slope * np.log10(PUBLISHED)
+            published = str(paper.cell(name)) if views == MAIN and name != MEAN else ""
+            at_end = spread(Estimate.of(ends[views]), brief=True)
+            gains = [spread(Estimate.of(each)) for each in (slope, last_gain(draws, found, name))]
+            rows.append([name, views, *gains, at_end, published])
+        if len(ends) == len(SIZED):
+            first, second = (ends[views] for views in SIZED)
+            rows.append([name, " - ".join(SIZED), "", "", spread(Estimate.of(first - second)), ""])
+    return [*lines, *table(["score", "views", "gain", "last gain", "at 40 million", "published"], rows)]
+
+
+def last_gain(draws: Draws, rows: Mapping[Row, float], score: str) -> np.ndarray:
+    """How much a score rises between the two largest different numbers, per unit, for each draw: ``(1 + B,)``."""
+    larger = max(rows, key=lambda row: rows[row])
+    # There may be less text than the largest corpora ask for, which are then the same.
+    smaller = max((row for row in rows if rows[row] < rows[larger]), key=lambda row: rows[row])
+    found: np.ndarray = (draws.of(larger, score) - draws.of(smaller, score)) / (rows[larger] - rows[smaller])
+    return found
+
+
+def quality_page(
+    plan: Plan, draws: Draws, agreement: Mapping[str, Mapping[str, float]], sentences: Mapping[str, int]
+) -> tuple[list[str], Callable[[], object]]:
+    """Scores by the quality of the trees."""
+    own = {"las": OWN_LAS, "uas": OWN_UAS, "f1": OWN_F1}
+    quality = {
+        row: {name: own[name] * (agreement[row.trees][name] / 100 if row.trees != BUILTIN else 1) for name in own}
+        for row in plan.quality
+        if draws.has(row)
+    }
+    usual = plan.quality[0]
+    asked = [claim_between(row, usual) for row in quality if row != usual]
+    tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
+    names = [*draws.tasks, MEAN]
+    rows = []
+    for row, scores in quality.items():
+        verdict = tested.get(row)
+        last = [spread(verdict.difference), f"{verdict.p:.3f}"] if verdict else ["", ""]
+        figures = [spread(draws.estimate(row, name), brief=True) for name in names]
+        title = "built-in parser" if row.trees == BUILTIN else row.title.removeprefix(f"{MAIN}, ")
+        rows.append([title, *(f"{scores[name]:.1f}" for name in own), *figures, *last])
+    lines: list[str] = []
+    lines += section(
+        "# The quality of the parser",
+        f"This page asks how good trees must be. `{MAIN}` was trained on {sentences[str(plan.sizes.studied)]:,} "
+        "sentences with trees of the built-in parser, with the same trees and noise, and with trees that are not "
+        "syntax; the tasks' sentences have trees of the same kind. All else is as on [the page of the "
+        "pairs](view-pairs.md).",
+    )
+    lines += paragraph(
+        "Noise: of each sentence, a share of the words gets another head or, in 18 of 100 cases, another relation, as "
+        "often as the parser errs in the one or the other; and the same share of the constituents below the root is "
+        "rotated, ((a b) c) to (a (b c)) or back. LAS, UAS and F1 are those of the parser on GUM's development "
+        f"section, {OWN_LAS}, {OWN_UAS} and {OWN_F1}, times the agreement of the trees with the parser's own on the "
+        "held-out documents. The views read heads and constituents, but neither relations nor labels. Trees that are "
+        "not syntax have none of either, so their LAS and F1 are near 0 whatever their heads and constituents are. "
+        "Differences are from the built-in parser, p corrected by Holm's method for this table."
+    )
+    lines += [*table(["trees", "LAS", "UAS", "F1", *names, "difference", "p"], rows), ""]
+    lines += ["![The mean of the tasks by labelled attachment score](../images/parser-quality.svg)", ""]
+    lines += slope(draws, {row: scores["las"] for row, scores in quality.items() if is_parsed(row)})
+    series = {
+        "built-in parser, with noise": {row: scores["las"] for row, scores in quality.items() if is_parsed(row)},
+        "not syntax": {row: scores["las"] for row, scores in quality.items() if not is_parsed(row)},
+    }
+    fitted = ["built-in parser, with noise"] if len(series["built-in parser, with noise"]) > 1 else []
+    return lines, lambda: pages.draw_lines(draws, series, "labelled attachment score", fitted=fitted)
+
+
+def is_parsed(row: Row) -> bool:
+    """Whether its trees are the built-in parser's, with noise or without."""
+    return row.trees == BUILTIN or row.trees.startswith(NOISE)
+
+
+def slope(draws: Draws, rows: Mapping[Row, float]) -> Sequence[str]:
+    """What ten points of LAS bring."""
+    if len(rows) < 2:
+        return []
+    _, found = pages.fit(draws, rows, MEAN).T
+    return list(
+        paragraph(
+            f"Ten points of LAS are worth {spread(Estimate.of(10 * found))} in the mean of the tasks: a line fitted by "
+            "least squares to the parser's trees with noise and without, for each draw of the bootstrap."
+        )
+    )

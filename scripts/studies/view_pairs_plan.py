@@ -1,0 +1,201 @@
+"""The plan of the study of view pairs: its sizes, its rows, its claims."""
+
+from dataclasses import dataclass, replace
+
+from studies.intervals import MEAN, Claim, above
+from studies.rows import BUILTIN, CONTROL, FIXED, JOINED, MAIN, NOISE, OF, PAIRWISE, SHAPES, Row, Run
+
+# That of the main pair in the table of pairs, at full size; the others are studied on less text.
+FULL_SHAPE = "trivial:balanced"
+# Labelled attachment scores that noise lowers its trees to.
+LEVELS = (86, 75, 60)
+SIX = ("seq,seq", "dep,dep", "const,const", "dep,const", "dep,seq", "seq,const")
+OTHERS = ("bow,seq", "bow,dep", "avg,const", "dep,const,seq")
+SHAPED = ("dep,const", "dep,seq", "seq,const")
+STRUCTURES = ("dep", "const", "seq")
+SIZED = (MAIN, CONTROL)
+BOTH_CHANNELS = "fixed,trained"
+BASELINES = ("average", "tfidf", "sif", "up", "all-but-the-top")
+UNTRAINED = ("seq,seq", "dep,dep", "const,const", "dep,const")
+# Quick-thoughts takes two encoders of the same architecture.
+OBJECTIVES = (
+    (CONTROL, PAIRWISE),
+    (MAIN, PAIRWISE),
+    (CONTROL, "quick-thoughts"),
+    (CONTROL, "consensus"),
+    (MAIN, "consensus"),
+)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large everything is.
+
+    Attributes:
+        sentences: of the study's corpus.
+        smaller, larger: sentences of the other corpora of the study of size, the larger one trained on once.
+        studied: sentences of all other studies' corpus.
+        held_out: sentences that no run is trained on: for the probing tasks and the next sentence.
+        asked: of these, sentences among which next ones are looked for.
+        probing: training examples of a probing task.
+        hidden: numbers of a view.
+        batch: sentences in a batch; ``batches`` are the others that are tried.
+        seeds: of the six pairs.
+        studied_seeds: of the pairs that the studies compare others with, and of single views.
+        other_seeds: of all other rows.
+    """
+
+    sentences: int = 1_000_000
+    smaller: tuple[int, ...] = (30_000, 100_000, 300_000)
+    larger: int = 3_000_000
+    studied: int = 300_000
+    held_out: int = 200_000
+    asked: int = 20_000
+    probing: int = 10_000
+    hidden: int = 300
+    batch: int = 400
+    batches: tuple[int, ...] = (100, 1600)
+    seeds: int = 3
+    studied_seeds: int = 2
+    other_seeds: int = 1
+
+    @property
+    def corpora(self) -> tuple[int, ...]:
+        """Sentences of every corpus, ascending."""
+        return (*self.smaller, self.sentences, self.larger)
+
+
+FULL = Sizes()
+QUICK = Sizes(10_000, (300, 1_000, 3_000), 30_000, 3_000, 1_500, 500, 500, 16, 100, (25, 400), 2, 2)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The rows of every part of the study; a row may be in several.
+
+    Attributes:
+        sizes: see ``Sizes``.
+        table: rows of the table of pairs.
+        size: the corpora of all sizes.
+        quality: noise in the trees.
+        shape: pairs, each before the same on trees that are not syntax.
+        batches, objectives, channels: other settings, each after the pair with the usual ones.
+        single: each structure's view alone, by the structure that it was trained with.
+        apart: pairs, each before its structures' views that were trained with their own kind and then joined.
+        same: on as much text, each structure with its own kind.
+    """
+
+    sizes: Sizes
+    table: list[Row]
+    size: list[Row]
+    quality: list[Row]
+    shape: list[Row]
+    batches: list[Row]
+    objectives: list[Row]
+    channels: list[Row]
+    single: list[Row]
+    apart: list[Row]
+    same: list[Row]
+
+    @classmethod
+    def of(cls, sizes: Sizes) -> "Plan":
+        """All rows at some sizes."""
+        own = {views: Row(views, sizes.sentences, sizes.batch) for views in (*SIX, *OTHERS)}
+        untrained = [Row(views, 0, 0, baseline="random") for views in UNTRAINED]
+        words = [Row("", 0, 0, baseline=kind) for kind in BASELINES]
+        studied = {views: replace(row, sentences=sizes.studied) for views, row in own.items()}
+        main = studied[MAIN]
+
+        return cls(
+            sizes,
+            [*own.values(), replace(own[MAIN], trees=FULL_SHAPE), *untrained, *words],
+            [replace(own[views], sentences=n) for views in SIZED for n in sizes.corpora],
+            [main, *(replace(main, trees=each) for each in (*(f"{NOISE}{level}" for level in LEVELS), *SHAPES))],
+            [replace(studied[views], trees=each) for views in SHAPED for each in (BUILTIN, *SHAPES)],
+            [replace(main, batch=batch) for batch in sorted((sizes.batch, *sizes.batches))],
+            [
+                replace(studied[views], objective=each, without_component=without)
+                for without in (False, True)
+                for views, each in OBJECTIVES
+            ],
+            [replace(studied[views], channels=each) for views in SIZED for each in (FIXED, BOTH_CHANNELS)],
+            [replace(main, views=single(one, other)) for one in STRUCTURES for other in STRUCTURES],
+            [row for views in SHAPED for row in (studied[views], replace(main, views=apart(views)))],
+            [studied[f"{structure},{structure}"] for structure in STRUCTURES],
+        )
+
+    @property
+    def rows(self) -> list[Row]:
+        """Each row once."""
+        choices = (self.batches, self.objectives, self.channels)
+        studies = (self.size, self.quality, self.shape, *choices, self.single, self.apart, self.same)
+        return list(dict.fromkeys([*self.table, *(row for study in studies for row in study)]))
+
+    def seeds(self, row: Row) -> int:
+        """How many seeds a row has."""
+        if row in self.table[: len(SIX)]:
+            return self.sizes.seeds
+        if row in (*self.single, *self.apart, *self.same):
+            return self.sizes.studied_seeds
+        return self.sizes.other_seeds if row.views else 1  # the words alone have no seed
+
+    def runs(self) -> list[Run]:
+        """In the order in which they are made: the six pairs, then smaller corpora first; what is not trained, last."""
+        found = [Run(row, seed) for row in self.rows for seed in range(1, self.seeds(row) + 1)]
+        six = self.table[: len(SIX)]
+
+        def order(run: Run) -> tuple[bool, bool, bool, int, int]:
+            row = run.row
+            return row not in six, row.sentences == self.sizes.larger, not row.trained, row.sentences, run.seed
+
+        return sorted(found, key=order)
+
+    def usual(self, row: Row) -> Row:
+        """The same views on as much text, with the settings that the studies change as all other rows have them."""
+        return Row(row.views, row.sentences, self.sizes.batch, without_component=row.without_component)
+
+
+def single(view: str, partner: str) -> str:
+    """The view of a structure, as trained with another or with its own kind."""
+    pair = next(pair for pair in SIX if sorted(pair.split(",")) == sorted((view, partner)))
+    return f"{view}{OF}{pair}"
+
+
+def apart(pair: str) -> str:
+    """The views of a pair's structures, each trained with its own kind."""
+    return JOINED.join(single(view, view) for view in pair.split(","))
+
+
+def claims(plan: Plan) -> list[Claim]:
+    """All claims, the main one first."""
+    own = {row.title: row for row in plan.table}
+
+    def claim(section: str, text: str, better: str | Row, worse: str | Row, score: str = MEAN) -> Claim:
+        first, second = (own[each] if isinstance(each, str) else each for each in (better, worse))
+        return above(text, first, second, section, score)
+
+    gains = tuple(
+        (sign * side, own[views], score)
+        for side, score in ((1, "SICK-R"), (-1, "MR"))
+        for sign, views in ((1, MAIN), (-1, CONTROL))
+    )
+    return [
+        claim("1, 4.3", "two different structures are better than one sequence seen twice", MAIN, CONTROL),
+        claim("4.3", "so are dependencies with sequences", "dep,seq", CONTROL),
+        claim("4.3", "so are sequences with constituents", "seq,const", CONTROL),
+        claim("1", "two different trees are better than one seen twice: dependencies", MAIN, "dep,dep"),
+        claim("1", "two different trees are better than one seen twice: constituents", MAIN, "const,const"),
+        claim("table 1", "two kinds of tree are better than dependencies with sequences", MAIN, "dep,seq"),
+        claim("table 1", "two kinds of tree are better than sequences with constituents", MAIN, "seq,const"),
+        claim("4.3", "structure helps on SICK-R", MAIN, CONTROL, "SICK-R"),
+        claim("4.3", "structure helps on SUBJ", MAIN, CONTROL, "SUBJ"),
+        Claim("4.3", "structure helps more on SICK-R than on MR", gains),
+        *(
+            claim("1", f"syntax is better than {SHAPES[row.trees]} trees: {row.views}", plan.usual(row), row)
+            for row in plan.shape
+            if row.trees in SHAPES
+        ),
+        claim("", "a third structure helps", "dep,const,seq", MAIN),
+        claim("", "training helps", MAIN, f"{MAIN}, untrained"),
+        claim("", "training brings more than the words alone", MAIN, "words: sif"),
+    ]

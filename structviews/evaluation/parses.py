@@ -1,0 +1,266 @@
+"""Many parsed sentences as flat columns: what probing tasks and perturbations are made from.
+
+Labels for all sentences take a few array operations; a rule reads one sentence at a time.
+
+Shapes: B sentences, n words in total, m = 2n - B constituency nodes in total.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from structviews.corpus.format import Row, batch_of
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import ParsedSentence
+from structviews.runtime.arrays import Array, starts_of
+
+
+class Column(NamedTuple):
+    """A dictionary-encoded column of strings: ``ids`` (k,) int32 into ``names`` (u,), an object array."""
+
+    ids: Array
+    names: Array
+
+    def isin(self, *names: str) -> Array:
+        """Whether each entry is one of the names; (k,) bool."""
+        found: Array = np.isin(self.names, names)[self.ids]
+        return found
+
+    def mapped(self, names: Sequence[str]) -> "Column":
+        """The column with each old name replaced by the new one at its index; equal new names are merged."""
+        distinct, inverse = np.unique(np.array(names, dtype=object), return_inverse=True)
+        return Column(inverse.astype(np.int32)[self.ids], distinct)
+
+
+@dataclass(frozen=True)
+class Parses:
+    """Parsed sentences. Sentences without some annotation have no entries in its columns.
+
+    Attributes:
+        rows: (B,) row of each sentence in its corpus.
+        documents: (B,) document of each sentence.
+        lengths: (B,) number of words of each sentence.
+        words: (n,) words.
+        tags: (n,) part-of-speech tags.
+        heads: (n,) 1-based heads within each sentence, 0 for the root.
+        relations: (n,) dependency relations.
+        left: (n - B,) left child of each internal node, numbered within its sentence.
+        right: (n - B,) right child.
+        labels: (m,) label of each node, grouped by sentence.
+    """
+
+    rows: Array
+    documents: Array
+    lengths: Array
+    words: Column
+    tags: Column
+    heads: Array
+    relations: Column
+    left: Array
+    right: Array
+    labels: Column
+
+    @classmethod
+    def read(cls, corpus: ParsedCorpus, shortest: int, longest: int, most: int, rng: np.random.Generator) -> "Parses":
+        """Read sentences of a corpus, in its order; from randomly drawn shards if it has more than ``most``.
+
+        Args:
+            corpus: a parsed corpus.
+            shortest: minimum sentence length in words.
+            longest: maximum sentence length.
+            most: maximum number of sentences.
+            rng: draws the shards.
+        """
+        found: dict[int, pa.Table] = {}
+        first = starts_of(np.array(corpus.shard_rows, dtype=np.int64))
+        for number in rng.permutation(corpus.n_shards):
+            table = corpus.shard(int(number))
+            lengths = pc.list_value_length(table["tokens"]).to_numpy()
+            fits = np.flatnonzero((lengths >= shortest) & (lengths <= longest))[:most]
+            found[number] = table.take(fits).append_column("row", pa.array(first[number] + fits))
+            most -= len(fits)
+            if not most:
+                break
+        return cls.of_tables([found[number] for number in sorted(found)])
+
+    @classmethod
+    def of(cls, sentences: Sequence[ParsedSentence]) -> "Parses":
+        """Sentences in memory, all of one document."""
+        rows = [Row(0, position, position, sentence) for position, sentence in enumerate(sentences)]
+        table = pa.Table.from_batches([batch_of(rows)])
+        return cls.of_tables([table.append_column("row", pa.array(np.arange(len(rows))))])
+
+    @classmethod
+    def of_tables(cls, tables: Sequence[pa.Table]) -> "Parses":
+        """Parses from the tables of corpus shards with an additional column ``row``."""
+        chunks = {name: [c for table in tables for c in table[name].chunks] for name in tables[0].column_names}
+
+        def numbers(name: str) -> Array:
+            return np.concatenate([c.to_numpy() for c in chunks[name]])
+
+        def flat(name: str) -> Array:
+            return np.concatenate([c.flatten().to_numpy(zero_copy_only=False) for c in chunks[name]])
+
+        return cls(
+            rows=numbers("row"),
+            documents=numbers("document"),
+            lengths=np.concatenate([pc.list_value_length(c).to_numpy() for c in chunks["tokens"]]).astype(np.int64),
+            words=_column(chunks["tokens"]),
+            tags=_column(chunks["tags"]),
+            heads=flat("heads"),
+            relations=_column(chunks["relations"]),
+            left=flat("left"),
+            right=flat("right"),
+            labels=_column(chunks["labels"]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def sentence(self, index: int) -> ParsedSentence:
+        """One of the sentences, all of which have tags and both trees, checked when the corpus was read."""
+        n, start = int(self.lengths[index]), int(self.starts[index])
+        words, inner, nodes = slice(start, start + n), slice(start - index, start - index + n - 1), 2 * start - index
+        tokens, tags, relations = (
+            tuple(column.names[column.ids[words]]) for column in (self.words, self.tags, self.relations)
+        )
+        heads, left, right = (tuple(each.tolist()) for each in (self.heads[words], self.left[inner], self.right[inner]))
+        labels = tuple(self.labels.names[self.labels.ids[nodes : nodes + 2 * n - 1]])
+        return ParsedSentence.unchecked(tokens, tags, heads, relations, left, right, labels)
+
+    def first_occurrences(self, longest: int, rng: np.random.Generator) -> Array:
+        """(B,) bool: whether no earlier sentence has the same words; ``longest``: the most words of a sentence."""
+        noise = rng.integers(2**64, size=(longest, len(self.words.names)), dtype=np.uint64)
+        # Equal sentences have equal sums, others almost never.
+        sums = np.add.reduceat(noise[self.positions, self.words.ids], self.starts)
+        first = np.zeros(len(self), dtype=bool)
+        first[np.unique(sums, return_index=True)[1]] = True
+        return first
+
+    @property
+    def lacking(self) -> list[str]:
+        """Annotations that some sentence lacks: ``tags``, ``dependency`` or ``constituency`` trees."""
+        n = len(self.words.ids)
+        sizes = {"tags": len(self.tags.ids) - n, "dependency": len(self.heads) - n}
+        sizes["constituency"] = len(self.labels.ids) - (2 * n - len(self))
+        return [name for name, missing in sizes.items() if missing]
+
+    @cached_property
+    def starts(self) -> Array:
+        """(B,) the first word of each sentence."""
+        return starts_of(self.lengths)
+
+    @cached_property
+    def sentences(self) -> Array:
+        """(n,) the sentence of each word."""
+        return np.repeat(np.arange(len(self), dtype=np.int32), self.lengths)
+
+    @cached_property
+    def positions(self) -> Array:
+        """(n,) position of each word in its sentence, from 0."""
+        before: Array = np.arange(len(self.words.ids)) - self.starts[self.sentences]
+        return before
+
+    @cached_property
+    def is_punctuation(self) -> Array:
+        """(n,) bool: whether each word has no letter or digit."""
+        found: Array = np.array([not any(map(str.isalnum, name)) for name in self.words.names])[self.words.ids]
+        return found
+
+    @cached_property
+    def head_words(self) -> Array:
+        """(n,) the head of each word, as a word index; a root is its own head."""
+        return np.where(self.heads == 0, np.arange(len(self.heads)), self.starts[self.sentences] + self.heads - 1)
+
+    @cached_property
+    def roots(self) -> Array:
+        """(B,) the root word of each dependency tree."""
+        return np.flatnonzero(self.heads == 0)
+
+    @cached_property
+    def nodes(self) -> "Nodes":
+        """The constituency trees."""
+        return Nodes.of(self)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of constituency trees: 2n - 1 for a sentence of n words, grouped by sentence, leaves first.
+
+    Attributes:
+        sentence: (m,) the sentence of each node.
+        parent: (m,) the parent of each node; a root is its own parent.
+        is_root: (m,) bool.
+        word: (m,) the word of a leaf, -1 for internal nodes.
+        start: (m,) position of the node's first word in its sentence, from 0.
+        end: (m,) position after the node's last word.
+        levels: (m,) number of nodes of the original, unbinarised tree that this node represents: several for a
+            unary chain, 0 for a node introduced by binarisation. A leaf's tag does not count.
+    """
+
+    sentence: Array
+    parent: Array
+    is_root: Array
+    word: Array
+    start: Array
+    end: Array
+    levels: Array
+
+    @classmethod
+    def of(cls, parses: Parses) -> "Nodes":
+        """The nodes of sentences that have constituency trees."""
+        sizes = 2 * parses.lengths - 1
+        first = starts_of(sizes)
+        sentence = np.repeat(np.arange(len(parses), dtype=np.int32), sizes)
+        number = np.arange(len(sentence)) - first[sentence]
+        is_leaf = number < parses.lengths[sentence]
+        is_root = number == sizes[sentence] - 1
+        internal = np.flatnonzero(~is_leaf)
+        left, right = (first[sentence[internal]] + side for side in (parses.left, parses.right))
+        parent = np.arange(len(sentence), dtype=np.int32)
+        parent[left] = parent[right] = internal
+        word = np.where(is_leaf, parses.starts[sentence] + number, -1)
+        chain = np.array([len(name.split("+")) if name else 0 for name in parses.labels.names], dtype=np.int8)
+        levels = chain[parses.labels.ids]
+        levels[is_root & ~is_leaf] = np.maximum(levels[is_root & ~is_leaf], 1)
+        # A node starts at the leaf reached through left children only, and ends at the one through right children only.
+        bounds = []
+        for child in (left, right):
+            step = np.arange(len(sentence), dtype=np.int32)
+            step[internal] = child
+            bounds.append(number[_followed(step)])
+        return cls(sentence, parent, is_root, word, bounds[0], bounds[1] + 1, levels)
+
+    def summed_to_root(self, amounts: Array) -> Array:
+        """Sum of amounts (m,) over each node and all its ancestors, in log(height) passes."""
+        sums, above = amounts.astype(np.int32), self.parent
+        sums[self.is_root], at_root = 0, sums[self.is_root]
+        while not self.is_root[above].all():
+            sums, above = sums + sums[above], above[above]
+        whole: Array = sums + at_root[self.sentence]
+        return whole
+
+
+def _followed(step: Array) -> Array:
+    """The fixed point reached from each node by following ``step`` (m,)."""
+    while not np.array_equal(further := step[step], step):
+        step = further
+    return step
+
+
+def _column(chunks: Sequence[pa.ListArray]) -> Column:
+    """Lists of dictionary-encoded strings as one column with a single, sorted dictionary."""
+    wide = pa.dictionary(pa.int32(), pa.string())  # index types differ between shards
+    flat = pa.chunked_array([chunk.flatten().cast(wide) for chunk in chunks], wide).unify_dictionaries()
+    names = flat.chunk(0).dictionary.to_numpy(zero_copy_only=False) if flat.num_chunks else np.array([], dtype=object)
+    ids = np.concatenate([chunk.indices.to_numpy() for chunk in flat.chunks])
+    # Sorted, so that ids do not depend on the number and order of the shards read.
+    order = np.argsort(names, kind="stable")
+    rank = np.empty(len(names), dtype=np.int32)
+    rank[order] = np.arange(len(names))
+    return Column(rank[ids], names[order])

@@ -1,0 +1,258 @@
+"""What a run learns from: its corpus, the words, what is held out, and the batches of each step.
+
+Shapes: U distinct words of a step.
+"""
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from structviews.batches.batch import Batch
+from structviews.batches.order import epoch_batches, held_out, indivisible, n_batches
+from structviews.batches.reader import CorpusReader
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.errors import InputError
+from structviews.model import Model
+from structviews.pretrained.loading import Blueprint
+from structviews.pretrained.states import ContextualWords, FrozenEncoder
+from structviews.pretrained.stored_states import StoredStates
+from structviews.runs.config import TrainConfig
+from structviews.runs.settings_file import Parsed
+from structviews.runtime.terminal import OnProgress
+from structviews.runtime.wording import counted
+from structviews.training.checkpoint import Progress
+from structviews.training.ranks import Ranks, deal
+from structviews.words import CONTEXTUAL, FIXED
+from structviews.words.vector_files import WordVectors, corpus_words
+from structviews.words.vocabulary import Vocabulary
+from structviews.words.word_settings import RANDOM
+
+# Sentences, evenly spaced, of which some must differ.
+COMPARED = 1000
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The files that a run reads, opened once.
+
+    Attributes:
+        corpus: the parsed corpus.
+        vectors: the vector file of the fixed channel; None without that channel.
+        encoder: what the contextual channel reads or a view begins from; None if there is neither.
+    """
+
+    corpus: ParsedCorpus
+    vectors: WordVectors | None
+    encoder: FrozenEncoder | None
+
+    @classmethod
+    def open(cls, config: TrainConfig, progress: OnProgress | None = None) -> Self:
+        """Open what the settings name.
+
+        Args:
+            config: the settings.
+            progress: see ``WordVectors.open``.
+
+        Raises:
+            InputError: if one is missing or invalid, or the encoder does not have the layers that are named.
+        """
+        words = config.words
+        vectors = WordVectors.open(words.vectors, progress) if FIXED in words.channels else None
+        encoder = FrozenEncoder.open(words.encoder, words.pooling) if words.encoder else None
+        return cls(ParsedCorpus.open(config.data.corpus), vectors, encoder)
+
+    @cached_property
+    def parsed(self) -> Parsed:
+        """What identifies them."""
+        return Parsed.of(self.corpus, self.vectors, self.encoder.identity if self.encoder else None)
+
+    def words(self, config: TrainConfig) -> tuple[dict[str, Vocabulary], Tensor | None]:
+        """The vocabulary of each channel, and the fixed channel's table; see ``corpus_words``."""
+        words = config.words
+        unknown = np.random.default_rng(config.optimisation.seed) if words.unknown_words == RANDOM else None
+        of_corpus = [name for name in words.channels if name != CONTEXTUAL]
+        vocabularies, fixed = corpus_words(of_corpus, self.corpus, self.vectors, words.vocabulary, unknown)
+        if self.encoder and CONTEXTUAL in words.channels:
+            vocabularies[CONTEXTUAL] = ContextualWords(self.encoder)
+        table = None if fixed is None else torch.from_numpy(fixed)
+        return {name: vocabularies[name] for name in words.channels}, table
+
+
+class Step(NamedTuple):
+    """The data of one step.
+
+    Attributes:
+        progress: that of the run after it.
+        batches: on the device.
+        words: by channel, the ids ``(U,)`` of its word table that occur in them, ascending, on the CPU.
+    """
+
+    progress: Progress
+    batches: list[Batch]
+    words: dict[str, np.ndarray]
+
+
+class Data:
+    """The sentences that a run trains and validates on, and this rank's batches of them.
+
+    Args:
+        config: the settings.
+        inputs: the corpus, and the encoder of the contextual channel.
+        vocabularies: by channel.
+        model: says what batches must have.
+        blueprint: of the encoder whose pieces some views read.
+        ranks: the processes that train together.
+
+    Attributes:
+        train_rows, held_out_rows: ascending indices of sentences in the corpus.
+        states: those of the contextual channel on disk; None if they are computed for each batch.
+        left_out: share of the training sentences that an epoch skips, since the ranks' shares are unequal.
+
+    Raises:
+        InputError: if the corpus lacks trees, or has too few documents to train on.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        inputs: Inputs,
+        vocabularies: dict[str, Vocabulary],
+        model: Model,
+        blueprint: Blueprint | None,
+        ranks: Ranks,
+    ) -> None:
+        self.config = config
+        self.ranks = ranks
+        self.corpus = inputs.corpus
+        contextual = inputs.encoder if CONTEXTUAL in config.words.channels else None
+        self.states = StoredStates.find(self.corpus, contextual) if contextual else None
+        self.reads_neighbours = model.reads_neighbours
+        # Where an objective reads only the next sentence, further ones are no contexts.
+        self.reach = 1 if "next" in model.context_needs else config.objective.context
+        self.reader = CorpusReader(
+            self.corpus,
+            vocabularies,
+            model.needs,
+            "same" in model.context_needs,
+            config.words.cut_off,
+            {CONTEXTUAL: self.states} if self.states else None,
+            blueprint.aligner if blueprint else None,
+        )
+        self._split()
+
+    def _split(self) -> None:
+        """Hold out some of the documents, and note where the others begin."""
+        config = self.config
+        documents = indivisible(self.reader.documents(), self.reads_neighbours)
+        chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
+        self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
+        if len(self.train_rows) < 2:
+            raise InputError(
+                f"{config.data.corpus}: {counted(len(self.train_rows), 'training sentence')}: parse a larger corpus"
+            )
+        firsts = np.flatnonzero(np.diff(documents[self.train_rows], prepend=-1))
+        self._document_starts = np.append(firsts, len(self.train_rows))
+        shares = np.diff(deal(self._document_starts, self.ranks.count))
+        if shares.min() < 2:
+            raise InputError(
+                f"{config.data.corpus}: has enough training documents for {(shares >= 2).sum()} of "
+                f"{self.ranks.count} processes: give torchrun a smaller --nproc-per-node"
+            )
+        self.left_out = 1 - self.ranks.count * shares.min() / shares.sum()
+
+    def epoch_length(self, epoch: int, ranks: int | None = None) -> int:
+        """Batches per rank in an epoch: the smallest number that any rank has."""
+        c, shares = self.config.optimisation, np.diff(deal(self._document_starts, ranks or self.ranks.count))
+        return min(n_batches(int(share), c.batch_size, c.seed, epoch) for share in shares)
+
+    def _steps_of(self, epoch: int) -> int:
+        return math.ceil(self.epoch_length(epoch) / self.config.optimisation.accumulate)
+
+    def last_step(self, start: Progress | None = None) -> int:
+        """The number of the run's last step when it goes on from ``start``; by default, from the beginning."""
+        c, start = self.config.optimisation, start or Progress()
+        steps = start.step + sum(map(self._steps_of, range(start.epoch, c.epochs))) - start.batch // c.accumulate
+        return min(steps, c.steps) if c.steps else steps
+
+    def batch_of(self, step: int) -> str:
+        """The first batch of a step, and its epoch, for messages."""
+        for epoch in range(self.config.optimisation.epochs):
+            steps = self._steps_of(epoch)
+            if step <= steps:
+                break
+            step -= steps
+        return f"batch {(step - 1) * self.config.optimisation.accumulate + 1} of epoch {epoch + 1}"
+
+    def with_these_ranks(self, progress: Progress) -> Progress:
+        """The progress of a run that other numbers of processes trained: as far into the epoch, in whole steps."""
+        if progress.ranks == self.ranks.count:
+            return progress
+        before = max(1, self.epoch_length(progress.epoch, progress.ranks))
+        batch = progress.batch * self.epoch_length(progress.epoch) // before
+        whole = batch - batch % self.config.optimisation.accumulate
+        return replace(progress, batch=whole, ranks=self.ranks.count)
+
+    def steps(self, start: Progress, device: torch.device) -> Iterator[Step]:
+        """The data of each step from ``start`` on, from this rank's share."""
+        if device.type == "cuda":  # each thread has its own current GPU
+            torch.cuda.set_device(device)
+        c, number, rank = self.config.optimisation, start.step, self.ranks.rank
+        first, last = deal(self._document_starts, self.ranks.count)[rank : rank + 2]
+        own, shuffled = self.train_rows[first:last], not self.reads_neighbours
+        for epoch in range(start.epoch, c.epochs):
+            count = self.epoch_length(epoch)
+            done = start.batch if epoch == start.epoch else 0
+            rows_of = islice(epoch_batches(own, c.batch_size, c.seed, epoch, shuffled=shuffled), done, count)
+            while rows := list(islice(rows_of, c.accumulate)):
+                if c.steps and number >= c.steps:
+                    return
+                number, done = number + 1, done + len(rows)
+                following = (epoch + 1, 0) if done == count else (epoch, done)
+                batches = [self.reader.batch(each) for each in rows]
+                words = {}
+                for name in self.reader.vocabularies:
+                    ids = [batch.ids[name].own.numpy() for batch in batches]
+                    words[name] = ids[0] if len(ids) == 1 else np.unique(np.concatenate(ids))
+                progress = Progress(number, *following, ranks=self.ranks.count)
+                yield Step(progress, [batch.to(device) for batch in batches], words)
+
+    def check(self) -> None:
+        """Warn if there is nothing to validate on.
+
+        Raises:
+            InputError: if the training sentences are all the same, by a sample of them.
+        """
+        sample = self.train_rows[:: max(1, len(self.train_rows) // COMPARED)].tolist()
+        first = self.corpus.sentence(sample[0]).tokens
+        if all(self.corpus.sentence(row).tokens == first for row in sample):
+            raise InputError(
+                f"{self.corpus.path}: all its sentences are the same, so there is nothing to learn: give another corpus"
+            )
+        if self.config.data.held_out and not len(self.held_out_rows) and self.ranks.leads:
+            what = "one document, which is not split: none is held out for validation"
+            warnings.warn(f"{self.corpus.path}: {what}", stacklevel=3)
+
+    def has_neighbours(self) -> bool:
+        """Whether some training sentence has a context; true of any corpus if the objective reads no contexts."""
+        if not self.reads_neighbours:
+            return True
+        chosen = np.isin(np.arange(len(self.corpus)), self.train_rows, assume_unique=True)
+        start, last = 0, [-1, 0]  # of the shard before
+        for table in self.corpus.tables():  # mostly, the first one has some
+            own = chosen[start : start + len(table)]
+            document, position = (
+                np.append(before, table[name].to_numpy()[own])
+                for before, name in zip(last, ("document", "position"), strict=True)
+            )
+            if ((np.diff(document) == 0) & (np.diff(position) <= self.reach)).any():
+                return True
+            start, last = start + len(table), [document[-1], position[-1]]
+        return False
