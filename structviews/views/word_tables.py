@@ -130,7 +130,7 @@ class FixedWords(Words):
     """Fixed vectors, which are never updated.
 
     Args:
-        table: ``(words, dim)``; where it is int8, each row has a scale too, see ``words.eight_bits``, read with it.
+        table: ``(words, dim)``; where it is int8, each row has a scale too, see ``words.sub_words``.
 
     Attributes:
         scale: ``(words,)`` of the rows of an int8 table; else None.
