@@ -48,7 +48,6 @@ Sources = Annotated[
     ),
 ]
 
-
 # Which parser.
 Parser = Annotated[
     str | None,
@@ -57,15 +56,10 @@ Parser = Annotated[
         show_default="builtin",
     ),
 ]
-
-
 DependencyParser = Annotated[str | None, typer.Option(help="Dependency parser; needs --const.", show_default=False)]
-
-
 ConstituencyParser = Annotated[
     str | None, typer.Option(help="Constituency parser, on the same tokens; needs --dep.", show_default=False)
 ]
-
 
 # Which processes.
 Workers = Annotated[
@@ -74,11 +68,7 @@ Workers = Annotated[
         help="Number of processes; does not affect the result.", show_default="1; on a cluster as many as fit"
     ),
 ]
-
-
 Engine = Annotated[ParseEngine, typer.Option(help="What runs the processes: local, or ray (needs structviews\\[ray]).")]
-
-
 Address = Annotated[
     str | None,
     typer.Option(

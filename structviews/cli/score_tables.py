@@ -137,11 +137,6 @@ def compare_two(
             raise InputError(f"{option} {value}: only with --by, which names perturbations, such as --by all")
     if not second:
         raise InputError(f"{typed(first)}: give a second run to compare its scores with, or --by with perturbations")
-    compare_scores(first, second)
-
-
-def compare_scores(first: Path, second: Path) -> None:
-    """Print the differences between two runs' scores."""
     from structviews.evaluation.scores import compare
 
     comparison = compare.compare_runs(first, second)
