@@ -16,8 +16,7 @@ from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.report import projection
-from structviews.report.projection import colourings, draw_run, project
-from structviews.report.sample import Sample, read_labels
+from structviews.report.projection import Sample, colourings, draw_run, project, read_labels
 
 
 def by_svd(vectors):
