@@ -43,6 +43,10 @@ Tokenised = Annotated[bool, typer.Option("--tokenised", help="Input is already t
 ForSimilarity = Annotated[
     bool, typer.Option("--similarity", help="Use the run's vectors for similarity tasks.", show_default=False)
 ]
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="Labels to colour by: one per line of the corpus's text.", show_default=False),
+]
 
 # Which tasks.
 Senteval = Annotated[

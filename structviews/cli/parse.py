@@ -121,6 +121,7 @@ def parse_text(
     Example: structviews parse corpus.txt --engine ray --address head:6379
     """
     from structviews.parsing.parser import Options
+    from structviews.parsing.sources import output_name
 
     settings: dict[str, Any] = {
         "parser": parser_of(parser, dep, const),
@@ -134,8 +135,12 @@ def parse_text(
     if not (senteval or probing):
         if not source:
             raise InputError("nothing to parse: name a text, or give --senteval or --probing")
+        out = out or Path(output_name(source[0]))
         limit = 120 if max_tokens is None else max_tokens
-        parse_source(source, out, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
+        corpus = parse_into(out, source, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
+        views = ["dep"] * corpus.has_dependencies + ["const"] * corpus.has_constituents
+        views += ["seq"] * (2 - len(views))
+        suggest("Next, train on it:", f"structviews train --views {','.join(views)} --corpus {typeable(out)}")
         return
     if source or format or tokenised or parser == "treebank":
         raise InputError(
@@ -143,17 +148,6 @@ def parse_text(
             "give no text, --format, --tokenised or --parser treebank"
         )
     parse_tasks(senteval, probing, tasks, out, max_tokens=max_tokens, **settings)
-
-
-def parse_source(source: list[str], out: Path | None, **settings: Any) -> None:
-    """Parse a text, and say how to train on it."""
-    from structviews.parsing.sources import output_name
-
-    out = out or Path(output_name(source[0]))
-    corpus = parse_into(out, source, **settings)
-    views = ["dep"] * corpus.has_dependencies + ["const"] * corpus.has_constituents
-    views += ["seq"] * (2 - len(views))
-    suggest("Next, train on it:", f"structviews train --views {','.join(views)} --corpus {typeable(out)}")
 
 
 def parse_tasks(

@@ -44,7 +44,6 @@ def failing_with(error, monkeypatch):
         (MemoryError(), "MemoryError: give it less at once, or more memory"),
         (Panic("null"), "Panic: null: for the traceback, run structviews --traceback inspect"),
         (KeyError("x" * 1000), f"KeyError: '{'x' * 299}: for the traceback, run structviews --traceback inspect"),
-        (OSError("unheard of"), "OSError: unheard of: for the traceback, run structviews --traceback inspect"),
     ],
 )
 def test_an_unforeseen_error_is_one_line(command, monkeypatch, error, line):

@@ -33,9 +33,9 @@ def told(dom):
 
 
 @pytest.fixture(scope="module")
-def pages(made, tmp_path_factory):
+def pages(trained, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    corpus, runs = made
+    corpus, runs = trained
     labels = folder / "labels"
     labels.write_text("".join(f"kind {i % 2}\n" for i in range(96)))
     write_report(runs, folder / "report.html", labels=labels)
