@@ -82,6 +82,20 @@ def serve_runs(
     from structviews.runtime.machine import keep_few_shapes
 
     keep_few_shapes()  # before PyTorch is imported
+    _serve(runs, corpus, host, port, token, tokenised, similarity, precision, WordLimit(**flags))
+
+
+def _serve(
+    runs: list[Path],
+    corpus: Path | None,
+    host: str,
+    port: int,
+    token: str | None,
+    tokenised: bool,
+    similarity: bool,
+    precision: str,
+    limit: WordLimit,
+) -> None:
     try:
         from structviews.serving.endpoints import create_app
         from structviews.serving.server import allowed_hosts, bound_socket, check_token, serve, url
@@ -94,7 +108,6 @@ def serve_runs(
     check_token(host, token)
     with bound_socket(host, port) as bound:
         pool = open_pool(corpus, tokenised) if corpus else None
-        limit = WordLimit(**flags)
         served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"), limit, precision)
         server = serve(create_app(served, token, allowed_hosts(host, token)), bound)
         say(url(bound))
