@@ -21,7 +21,7 @@ from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
 from structviews.pretrained.states import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, store_states
-from structviews.report.sample import read_labels
+from structviews.report.projection import read_labels
 from structviews.runs.weights import load_sub_words, save_sub_words
 from structviews.words.learning import Word2VecConfig, learn_model
 from structviews.words.sub_words import SubWords
