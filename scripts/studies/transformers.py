@@ -11,7 +11,7 @@ from pathlib import Path
 from structviews.words import CONTEXTUAL
 from structviews.words.word_settings import FIRST
 from structviews.words.word_settings import MEAN as MEAN_STATE
-from studies.intervals import MEAN, Claim, above
+from studies.intervals import Claim, above
 from studies.pages import (
     Found,
     decided,
@@ -45,8 +45,6 @@ Measured = dict[str, float | None]
 UNTRAINED = "0"
 # Said of claims whose rows differ so.
 WIDER = " (two vectors against one)"
-# In place of a score.
-NOT_YET = -1000.0
 
 
 @dataclass(frozen=True)
@@ -138,8 +136,7 @@ class Plan:
 
 def rates_measured(stored: Path) -> dict[str, Measured]:
     """What was measured of each row on which learning rates were tried."""
-    file = stored / RATES
-    found: dict[str, Measured] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    found: dict[str, Measured] = json.loads((stored / RATES).read_text("utf-8"))
     return found
 
 
@@ -205,12 +202,8 @@ def claims(plan: Plan) -> list[Claim]:
 
 
 def write_pages(plan: Plan, stored: Path, docs: Path) -> list[Path]:
-    """Write the study's page below a folder of documentation; its path.
-
-    Raises:
-        InputError: if the encoder as it is has no scores.
-    """
-    found = Found.read(plan, stored, plan.frozen[0])
+    """Write the study's page below a folder of documentation; its path."""
+    found = Found.read(plan, stored)
     sections = [part(found) for part in (introduction, scores, answers, discussion)]
     sections += [probing(found, title), method(found)]
     sections += [learning_rates(found, rates_measured(stored)), limits(found), effort(found, NAME, title)]
@@ -228,7 +221,6 @@ def introduction(found: Found) -> Iterator[str]:
         f"{sizes.hidden} dimensions, trained on the same kind of text; what holds for "
         "it need not hold for encoders that were trained on a hundred times as much.",
     )
-    yield from found.progress()
     yield from paragraph(
         f"Models were trained for one epoch on {sentences[str(sizes.sentences)]:,} sentences of modern text in whole "
         "documents, of which 1 % of the documents is kept for validation. Pairs were trained with batches of "
@@ -238,12 +230,10 @@ def introduction(found: Found) -> Iterator[str]:
         "beside a transformer, read fixed word vectors, which are learnt on the same text. For all scores, each "
         "view's vector is scaled to length 1 (`--normalise`)."
     )
-    if found.draws.loaded and not found.draws.deviation(MEAN)[1]:
-        yield from paragraph("No row has several seeds so far, so intervals and p are over examples alone.")
     yield """\
 <!-- not run: the record of a larger job -->
 
-    python scripts/study.py transformers page
+    python scripts/study.py transformers
 """
     yield from paragraph(
         f"This makes the page again from what the runs scored, in `docs/results/{NAME}`. The scripts that trained the "
@@ -293,12 +283,9 @@ def learning_rates(found: Found, measured: dict[str, Measured]) -> Iterator[str]
         "the lowest was added since one model preferred the lowest of the first round. Models of different rates "
         "differ in that, too. The hours of the trials, and of the encoder's own training, are not among those below.",
     )
-    untrained = measured.get(plan.frozen[0].name, {}).get(UNTRAINED)
-    if untrained is not None:
-        yield from paragraph(f"The encoder's mean has {untrained:.1f} before any of this training.")
-    yield from table(
-        ["", *names], [trial_line(row, measured.get(row.name, {}), plan.sizes.rates) for row in plan.tried]
-    )
+    untrained = measured[plan.frozen[0].name][UNTRAINED]
+    yield from paragraph(f"The encoder's mean has {untrained:.1f} before any of this training.")
+    yield from table(["", *names], [trial_line(row, measured[row.name], plan.sizes.rates) for row in plan.tried])
     yield ""
 
 
@@ -306,9 +293,9 @@ def trial_line(row: Row, measured: Measured, rates: Sequence[float]) -> list[str
     """A line of the table of learning rates."""
     cells = []
     for rate in rates:
-        score = measured.get(f"{rate:g}", NOT_YET)
-        cell = "diverges" if score is None else "" if score == NOT_YET else f"{score:.1f}"
-        cells.append(f"**{cell}**" if len(measured) == len(rates) and rate == best(measured, rates) else cell)
+        score = measured[f"{rate:g}"]
+        cell = "diverges" if score is None else f"{score:.1f}"
+        cells.append(f"**{cell}**" if rate == best(measured, rates) else cell)
     return [title(row), *cells]
 
 

@@ -35,9 +35,6 @@ class Sizes:
         sentences: of the study's corpus.
         smaller, larger: sentences of the other corpora of the study of size, the larger one trained on once.
         studied: sentences of all other studies' corpus.
-        held_out: sentences that no run is trained on: for the probing tasks and the next sentence.
-        asked: of these, sentences among which next ones are looked for.
-        probing: training examples of a probing task.
         hidden: numbers of a view.
         batch: sentences in a batch; ``batches`` are the others that are tried.
         seeds: of the six pairs.
@@ -49,9 +46,6 @@ class Sizes:
     smaller: tuple[int, ...] = (30_000, 100_000, 300_000)
     larger: int = 3_000_000
     studied: int = 300_000
-    held_out: int = 200_000
-    asked: int = 20_000
-    probing: int = 10_000
     hidden: int = 300
     batch: int = 400
     batches: tuple[int, ...] = (100, 1600)
@@ -66,7 +60,6 @@ class Sizes:
 
 
 FULL = Sizes()
-QUICK = Sizes(10_000, (300, 1_000, 3_000), 30_000, 3_000, 1_500, 500, 500, 16, 100, (25, 400), 2, 2)
 
 
 @dataclass(frozen=True)
