@@ -12,10 +12,7 @@ from pathlib import Path
 from studies import transformers, view_pairs, view_pairs_plan
 
 ROOT = Path(__file__).resolve().parents[1]
-PLANS = {
-    "view-pairs": view_pairs_plan.Plan.of(view_pairs_plan.FULL),
-    "transformers": transformers.Plan.of(transformers.FULL),
-}
+PLANS = {"view-pairs": view_pairs_plan.Plan.full(), "transformers": transformers.Plan.full()}
 PAGES = {"view-pairs": view_pairs.write_pages, "transformers": transformers.write_pages}
 
 

@@ -26,7 +26,7 @@ from studies.pages import (
     table,
 )
 from studies.rows import BUILTIN, CONTROL, MAIN, NOISE, Row
-from studies.view_pairs_plan import SIX, SIZED, STRUCTURES, Plan, claims, single
+from studies.view_pairs_plan import BATCH, HIDDEN, SENTENCES, SIX, SIZED, STRUCTURES, STUDIED, Plan, claims, single
 
 NAME = "view-pairs"
 # Of the built-in parser on GUM's development section, in 8 bits: docs/parser.md.
@@ -67,7 +67,7 @@ def row_of(plan: Plan, title: str) -> Row:
 def introduction(found: Found) -> Iterator[str]:
     """The answer, and what was trained."""
     main = verdicts(found.draws, claims(found.plan))[0]
-    sizes, sentences = found.plan.sizes, found.trees["sentences"]
+    sentences = found.trees["sentences"]
     yield from section(
         "# Two structures, or one seen twice",
         "This page asks whether two different structures of a sentence teach each other more than one structure seen "
@@ -77,8 +77,8 @@ def introduction(found: Found) -> Iterator[str]:
         + " ".join(twice(found)),
     )
     yield from paragraph(
-        f"All pairs were trained alike: {sentences[str(sizes.sentences)]:,} sentences, modern text and novels half and "
-        f"half, one epoch, batches of {sizes.batch}, the pairwise objective, {sizes.hidden} dimensions per view, and "
+        f"All pairs were trained alike: {sentences[str(SENTENCES)]:,} sentences, modern text and novels half and "
+        f"half, one epoch, batches of {BATCH}, the pairwise objective, {HIDDEN} dimensions per view, and "
         "fixed word vectors (skip-gram with sub-words, lower case, learnt on all of the text). Other settings are the "
         "defaults. For all scores, each view's vector is scaled to length 1 "
         f"(`--normalise`). {sentences['held-out']:,} sentences of other documents are held out: the probing tasks are "
@@ -205,7 +205,7 @@ def choices(found: Found) -> Iterator[str]:
         yield from section(
             title,
             f"{studied(found)} The difference is that of the mean of the tasks from the same pair with the parser's "
-            f"trees, batches of {plan.sizes.batch}, the pairwise objective and fixed word vectors; p is corrected by "
+            f"trees, batches of {BATCH}, the pairwise objective and fixed word vectors; p is corrected by "
             f"Holm's method for this table.{note}",
         )
         yield from differences(found, rows, plan.usual, name)
@@ -218,7 +218,7 @@ def objective_title(row: Row) -> str:
 
 def studied(found: Found) -> str:
     """What the studies are trained on."""
-    sentences = found.trees["sentences"][str(found.plan.sizes.studied)]
+    sentences = found.trees["sentences"][str(STUDIED)]
     return f"Trained on {sentences:,} of the sentences."
 
 
@@ -344,7 +344,7 @@ def quality_page(
     lines: list[str] = []
     lines += section(
         "# The quality of the parser",
-        f"This page asks how good trees must be. `{MAIN}` was trained on {sentences[str(plan.sizes.studied)]:,} "
+        f"This page asks how good trees must be. `{MAIN}` was trained on {sentences[str(STUDIED)]:,} "
         "sentences with trees of the built-in parser, with the same trees and noise, and with trees that are not "
         "syntax; the tasks' sentences have trees of the same kind. All else is as on [the page of the "
         "pairs](view-pairs.md).",

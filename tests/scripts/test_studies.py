@@ -24,12 +24,12 @@ def part(monkeypatch):
 
 @pytest.fixture
 def plan(part):
-    return part("view_pairs_plan").Plan.of(part("view_pairs_plan").FULL)
+    return part("view_pairs_plan").Plan.full()
 
 
 def test_every_run_has_a_file_of_its_own_and_claims_are_about_rows_that_are_made(part):
     pairs, transformers = part("view_pairs_plan"), part("transformers")
-    full, other = pairs.Plan.of(pairs.FULL), transformers.Plan.of(transformers.FULL)
+    full, other = pairs.Plan.full(), transformers.Plan.full()
     for plan in (full, other):
         assert len({run.name for run in plan.runs()}) == len(plan.runs())
     assert [full.seeds(row) for row in full.table] == [3] * 6 + [1] * (len(full.table) - 6)
@@ -132,7 +132,7 @@ def test_runs_with_other_probing_tasks_have_draws_of_their_own(part):
 def test_the_readme_has_the_scores_that_are_stored(part):
     """The README's three rows are the means over seeds and tasks."""
     pairs, scores, readme = part("view_pairs_plan"), part("intervals"), (ROOT / "README.md").read_text("utf-8")
-    plan = pairs.Plan.of(pairs.FULL)
+    plan = pairs.Plan.full()
     for row in plan.table:
         if row.title in ("seq,seq", "dep,dep", "dep,const"):
             names = [part("rows").Run(row, seed).name for seed in range(1, plan.seeds(row) + 1)]
