@@ -143,22 +143,18 @@ class _Group(Ranks):
         for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
             same = [i for i, tensor in enumerate(tensors) if tensor.dtype == dtype]
             numbers = sizes[:, same] * [math.prod(tensors[i].shape[1:]) for i in same]
-            for rank, flat in enumerate(self._padded([tensors[i] for i in same], int(numbers.sum(axis=1).max()))):
+            own_flat = torch.cat([tensors[i].detach().reshape(-1) for i in same])
+            padded = torch.nn.functional.pad(own_flat, (0, int(numbers.sum(axis=1).max()) - len(own_flat)))
+            everyone = [torch.empty_like(padded) for _ in range(self.count)]
+            with _watched():
+                dist.all_gather(everyone, padded)
+            for rank, flat in enumerate(everyone):
                 parts = flat[: numbers[rank].sum()].split(numbers[rank].tolist())
                 for i, part in zip(same, parts, strict=True):
                     mine = rank == self.rank
                     gathered[i].append(
                         _Own.apply(tensors[i], self.count) if mine else part.view(-1, *tensors[i].shape[1:])
                     )
-        return gathered
-
-    def _padded(self, tensors: Sequence[Tensor], length: int) -> list[Tensor]:
-        """Each rank's tensors, flattened into one and zero-padded to ``length``."""
-        flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
-        flat = torch.nn.functional.pad(flat, (0, length - len(flat)))
-        gathered = [torch.empty_like(flat) for _ in range(self.count)]
-        with _watched():
-            dist.all_gather(gathered, flat)
         return gathered
 
     def agree(
