@@ -69,11 +69,6 @@ def name(models, request):
     return request.param
 
 
-@pytest.fixture
-def folder(models):
-    return models / "default"
-
-
 def contents(folder):
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
@@ -143,7 +138,7 @@ def test_commands_that_read(models, name, place, command, tmp_path):
     ), errors
 
 
-def test_training_begins_with_it(folder, place, command):
+def test_training_begins_with_it(models, place, command):
     given = ("--views", "seq,avg", "--corpus", place / "x.parsed", "--channels", "fixed", "--vectors", place / "v.vec")
     sizes = ("--hidden", 8, "--word-dim", 6, "--batch-size", 8, "--steps", 1, "--lr", 1e-9, "--held-out", 0.3)
     code, output, errors = command("train", *given, *sizes, "--init-from", "default")
