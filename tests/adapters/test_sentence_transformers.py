@@ -122,7 +122,7 @@ def test_a_saved_model_is_loaded_again_without_its_run(toolkit, make, similarity
     model = make(similarity=similarity)
     model.save(str(tmp_path / "saved"))
     files = [path for path in (tmp_path / "saved").rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} == {".json", ".md", ".toml", ".txt", ".safetensors"}
+    assert {path.suffix for path in files} == {".json", ".md", ".toml", ".safetensors"}
     (tmp_path / "saved").rename(tmp_path / "moved")
 
     given = [sentence.split() for sentence in SENTENCES]

@@ -6,12 +6,11 @@ from corpora import RandomParser, random_trees
 
 from structviews import SentenceEncoder
 from structviews.corpus.sentence import ParsedSentence
-from structviews.encoding import encoding_pool, representation
+from structviews.encoding import encoding_pool, preparation, representation
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
-from structviews.parsing import tokenising
 
 LONG = "The dead tree fell, it's said."  # 9 words, 6 of them between white space
 WORDS = ("The", "dead", "tree", "fell", ",", "it", "'s", "said", ".")
@@ -92,13 +91,13 @@ def test_a_wrong_limit_is_one_line(run, embedder, limit, message):
 @pytest.mark.parametrize(("unit", "size"), [("word ", "2,000,000 words"), ("(", "10,000,000 characters")])
 def test_little_of_a_huge_text_is_tokenised(embedder, monkeypatch, overlong, unit, size):
     tokenised = []
-    tokenise = tokenising.words_of
+    tokenise = preparation.tokenise_all
 
     def noting(texts, *rest):
         tokenised.extend(texts)
         return tokenise(tokenised, *rest)
 
-    monkeypatch.setattr(tokenising, "words_of", noting)
+    monkeypatch.setattr(preparation, "tokenise_all", noting)
     huge = (unit * 10**7)[: 10**7]
     embedder = embedder.with_limit(overlong=overlong)
     if overlong == "raise":
