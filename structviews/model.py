@@ -79,30 +79,43 @@ class Channel(nn.Module):
             return create_view(name, word_dim, dim, (view_options or {}).get(name), encoder)
 
         learning = [name for name in names if VIEWS[name].learns]
-        made = [create(name, width) for name in learning]
-        for view in made:
+        learners = [create(name, width) for name in learning]
+        for view in learners:
             if initialisation == "he":
                 he(view)
             open_gates(view, gate_bias)
-        readers = [view for view in made if not view.reads_pieces]
+        readers = [view for view in learners if not view.reads_pieces]
         read = readers[0].word_dim if readers else width  # of the first word table
-        inputs = Inputs(tuple(learning), tuple(view.dim for view in made), read, counts, n_words)
+        inputs = Inputs(tuple(learning), tuple(view.dim for view in learners), read, counts, n_words)
         self.objective = OBJECTIVES[objective].create(objective, inputs, options)
         open_gates(self.objective, gate_bias)
-        if self.objective.passes > 1:
-            _check_drops(learning, made, objective)
+        for name, view in zip(learning, learners, strict=True):
+            if self.objective.passes > 1 and not view.drops:
+                raise InputError(
+                    f"objective = {objective}: compares two encodings of a sentence, which are the same in the view "
+                    f"{name!r}, as it has no dropout: give --views transformer and an --encoder with dropout"
+                )
+            if fixed is not None and view.word_dim != width and not view.reads_pieces:
+                raise InputError(
+                    f"the view {name!r} adds up fixed word vectors, which have {width} dimensions, not {view.dim}: "
+                    f"give --hidden {width}, or use 'avg', which projects them"
+                )
         if fixed is not None:
-            _check_fixed(learning, made, fixed.shape[1])
+            if not any(True for view in learners for _ in view.parameters()):
+                raise InputError(
+                    f"views {','.join(learning)}: with fixed words there is nothing to learn: choose another view"
+                )
             self.words = nn.ModuleList([FixedWords(fixed)])
         elif readers:
-            spreads = [_spread(view) if word_init == VIEWS_OWN else word_init for view in readers]
+            own = word_init == VIEWS_OWN
+            spreads = [(0.0 if view.adds_words else 0.5) if own else word_init for view in readers]
             self.words = nn.ModuleList(
                 WordTable(n_words, view.word_dim, spread) for view, spread in zip(readers, spreads, strict=True)
             )
         else:  # which no view reads
             self.words = nn.ModuleList([FixedWords(torch.zeros(1, width))])
-        learners = iter(made)
-        self.views = nn.ModuleList(next(learners) if VIEWS[name].learns else create(name, read) for name in names)
+        learner = iter(learners)
+        self.views = nn.ModuleList(next(learner) if VIEWS[name].learns else create(name, read) for name in names)
         for view, table in zip(cast("list[View]", self.views), self.tables, strict=True):
             if view.reads_frequencies:
                 table.frequencies = torch.zeros(n_words) if counts is None else counts / counts.sum().clamp(min=1)
@@ -154,33 +167,8 @@ class Channel(nn.Module):
         sentence = torch.repeat_interleave(rows, batch.offsets.diff(), output_size=len(ids))
         words = cast("WordTable | FixedWords", self.words[0])
         vectors = words.rows(ids) if "vectors" in self.objective.needs else None
-        told = ContextWords(ids.distinct, ids.inverse, sentence, words.weight.detach(), batch.lengths, vectors)
-        return replace(context, words=told)
-
-
-def _spread(view: View) -> float:
-    """Range of the initial word vectors of a view where the settings leave it open."""
-    return 0.0 if view.adds_words else 0.5
-
-
-def _check_drops(names: Sequence[str], made: Sequence[View], objective: str) -> None:
-    for name, view in zip(names, made, strict=True):
-        if not view.drops:
-            raise InputError(
-                f"objective = {objective}: compares two encodings of a sentence, which are the same in the view "
-                f"{name!r}, as it has no dropout: give --views transformer and an --encoder with dropout"
-            )
-
-
-def _check_fixed(names: Sequence[str], made: Sequence[View], given: int) -> None:
-    for name, view in zip(names, made, strict=True):
-        if view.word_dim != given and not view.reads_pieces:
-            raise InputError(
-                f"the view {name!r} adds up fixed word vectors, which have {given} dimensions, not {view.dim}: "
-                f"give --hidden {given}, or use 'avg', which projects them"
-            )
-    if not any(True for view in made for _ in view.parameters()):
-        raise InputError(f"views {','.join(names)}: with fixed words there is nothing to learn: choose another view")
+        read = ContextWords(ids.distinct, ids.inverse, sentence, words.weight.detach(), batch.lengths, vectors)
+        return replace(context, words=read)
 
 
 class Model(nn.Module):
@@ -305,7 +293,7 @@ def build_model(
         InputError: if the objective does not support the views, or the views the fixed vectors.
     """
 
-    def given(name: str, vocabulary: Vocabulary) -> Tensor | None:
+    def fixed_vectors(name: str, vocabulary: Vocabulary) -> Tensor | None:
         if isinstance(vocabulary, ContextualWords):
             return torch.zeros(1, vocabulary.dim)
         return fixed if name == FIXED else None
@@ -322,7 +310,7 @@ def build_model(
                 counts=torch.from_numpy(vocabulary.counts) if vocabulary.counts is not None else None,
                 initialisation=config.views.initialisation,
                 gate_bias=config.views.gate_bias,
-                fixed=given(name, vocabulary),
+                fixed=fixed_vectors(name, vocabulary),
                 options=config.objective.options,
                 view_options=config.views.options,
                 encoder=encoder,

@@ -74,18 +74,6 @@ def test_every_parameter_learns(model):
         assert parameter.grad.to_dense().any(), name
 
 
-def test_each_view_has_words_of_its_own(model):
-    for part in model.channels.values():
-        assert len({id(table.weight) for table in part.words}) == len(VIEWS)
-
-
-def test_a_view_named_twice_has_weights_of_its_own_each_time():
-    part = channel("fixed", ("seq", "seq")).double()
-    batch = collate(SENTENCES, VOCABULARIES, ["tokens"])
-    one, other = (view.vector for view in part.encode(batch, batch.ids["fixed"]))
-    assert not torch.allclose(one, other)
-
-
 def test_a_bag_has_words_as_wide_as_its_vector():
     part = channel("fixed", ("bow", "dep"), dim=8)
     assert [table.dim for table in part.words] == [8, 5]
@@ -103,21 +91,6 @@ def test_the_model_needs_what_its_views_read(views, needs):
     assert Model({"fixed": channel("fixed", views)}).needs == needs
 
 
-def test_states_come_on_request(model):
-    batch = make_batch(model)
-    for states in (False, True):
-        for encoded in model.channels["fixed"].encode(batch, batch.ids["fixed"], states):
-            assert (encoded.states is not None) == states
-
-
-def test_every_objective_hears_of_a_step(model, monkeypatch):
-    heard = []
-    for name, part in model.each():
-        monkeypatch.setattr(part.objective, "after_step", lambda name=name: heard.append(name))
-    model.after_step()
-    assert heard == ["fixed", "trained"]
-
-
 def test_scores_are_in_full_precision_under_autocast(model):
     model.float()
     batch = make_batch(model)
@@ -127,13 +100,3 @@ def test_scores_are_in_full_precision_under_autocast(model):
     assert loss.dtype == torch.float32
     assert vectors[0][3].dtype == torch.bfloat16  # of the view avg
     assert loss.item() == pytest.approx(expected.item(), rel=0.05)
-
-
-def test_weights_can_be_saved_and_loaded(model):
-    torch.manual_seed(1)
-    other = Model(
-        {"fixed": channel("fixed"), "trained": channel("trained", options=PairwiseConfig(self_score="zero"))}
-    ).double()
-    other.load_state_dict(model.state_dict())
-    batch = make_batch(model)
-    assert all(torch.equal(a, b) for a, b in zip(model.vectors(batch), other.vectors(batch), strict=True))

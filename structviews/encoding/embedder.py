@@ -35,8 +35,7 @@ from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit
 from structviews.errors import InputError, names_checked, replaced
 from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
-from structviews.runs.copying import copy_run
-from structviews.runs.folder import COMPONENTS
+from structviews.runs.folder import COMPONENTS, copy_run
 from structviews.runs.which_vectors import POOLINGS, Choice, Representation, numbered
 from structviews.runtime.device import check_precision
 from structviews.runtime.terminal import OnProgress, shown

@@ -21,7 +21,7 @@ from structviews.encoding.preparation import Sentence
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError, names_checked
 from structviews.parsing.parser import Parser
-from structviews.runs.copying import check_outside
+from structviews.runs.folder import check_outside
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
 from structviews.views.view import Encoded

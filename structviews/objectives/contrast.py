@@ -16,8 +16,6 @@ from torch.autograd.function import once_differentiable
 from structviews.objectives.objective import Context, Objective
 from structviews.settings import Settings, setting
 
-# How to treat an anchor's score with itself.
-SELF_SCORES = ("masked", "zero", "positive")
 # Its exponential is 0, as for minus infinity, but differences within a row of it are not NaN.
 MASKED = -1e9
 # Scores in a block of anchors, R x M: 8 MB in single precision.
@@ -99,7 +97,12 @@ class _ContrastiveLoss(torch.autograd.Function):
         rows = max(1, SCORES_AT_ONCE // len(vectors[0]))
         blocks = zip(*(tensor.split(rows) for tensor in (anchors, columns, weights, has_context)), strict=True)
         for own, column, weight, counts in blocks:
-            mask = None if same is None else _duplicates(same, own, column)
+            mask = None
+            if same is not None:  # whether a candidate duplicates the anchor or a positive, without being one of them
+                mask = same[own][:, None] == same
+                for each in column.T:
+                    mask |= same[each][:, None] == same
+                mask = mask.scatter_(1, column, False).scatter_(1, own[:, None], False)
             scores = [queries[own] @ keys.T for queries, keys in directions]
             if left_out:
                 best.append(_best_other([_softmax(each.clone(), own, column, self_score, mask) for each in scores]))
@@ -152,14 +155,6 @@ def _weights(positives: Tensor, self_score: str, dtype: torch.dtype) -> Tensor:
         there = torch.cat([there, there.any(dim=1, keepdim=True)], dim=1)
     n_positives = there.sum(dim=1, keepdim=True)
     return there.to(dtype) / (n_positives * (n_positives > 0).sum()).clamp(min=1)
-
-
-def _duplicates(same: Tensor, own: Tensor, columns: Tensor) -> Tensor:
-    """``(R, M)`` whether a candidate duplicates the anchor or one of its positives, without being one of them."""
-    mask = same[own][:, None] == same
-    for column in columns.T:
-        mask |= same[column][:, None] == same
-    return mask.scatter_(1, columns, False).scatter_(1, own[:, None], False)
 
 
 def _softmax(
@@ -232,16 +227,12 @@ class Contrastive(Objective):
     """Base class of contrastive objectives: options and metrics.
 
     Args:
-        self_score: see ``contrastive_loss``.
-        mask_duplicates: exclude candidates equal to the anchor or to one of its contexts, and log
-            their share.
-        left_out: see ``contrastive_loss``.
+        self_score, left_out: see ``contrastive_loss``.
+        mask_duplicates: exclude candidates equal to the anchor or to one of its contexts, and log their share.
     """
 
     def __init__(self, self_score: str = "masked", mask_duplicates: bool = False, left_out: bool = False):
         super().__init__()
-        if self_score not in SELF_SCORES:
-            raise ValueError(f"unknown self score {self_score!r}: choose one of {', '.join(SELF_SCORES)}")
         self.self_score = self_score
         self.mask_duplicates = mask_duplicates
         self.left_out = left_out

@@ -89,9 +89,10 @@ class Generative(Objective):
         start = nn.init.orthogonal_ if config.parseval else partial(nn.init.kaiming_normal_, nonlinearity="relu")
         self.decoder = nn.Parameter(start(torch.empty(inputs.word_dim, inputs.dims[0])))
         # Words that do not occur in this corpus count as if they occurred once.
-        counts = torch.ones(1) if inputs.counts is None else inputs.counts.clamp(min=1)
-        self.register_buffer("noise", _distribution(counts.double() ** POWER), persistent=False)
-        self.register_buffer("unigram", _distribution(counts.double()), persistent=False)
+        counts = (torch.ones(1) if inputs.counts is None else inputs.counts.clamp(min=1)).double()
+        noise = counts**POWER
+        self.register_buffer("noise", noise / noise.sum(), persistent=False)
+        self.register_buffer("unigram", counts / counts.sum(), persistent=False)
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         if context.words is None or context.next is None:
@@ -111,9 +112,11 @@ class Generative(Objective):
             costs, log_total = self._exact(decoded, words)
             noise_loss = costs[anchor]
         elif self.draw == "batch":
-            noise_loss = self._shared(decoded, words)[anchor]
+            shared = words.table.index_select(0, self._drawn(DRAWS))
+            noise_loss = F.softplus(decoded @ shared.T).mean(dim=1)[anchor]
         else:
-            noise_loss = self._own(of_words, words)
+            own = self._drawn(len(of_words) * self.noise_words).view(len(of_words), self.noise_words)
+            noise_loss = _DrawnLoss.apply(of_words, words.table, own)
         loss = (weight * (F.softplus(-scores) + self.noise_words * noise_loss)).sum()
         metrics = {
             "loss": loss.detach(),
@@ -125,15 +128,6 @@ class Generative(Objective):
             metrics["nll"] = -(weight * (scores.detach() + self.noise.log()[ids] - log_total[anchor])).sum()
             metrics["unigram_nll"] = -(weight * self.unigram.log()[ids]).sum()
         return loss, metrics
-
-    def _own(self, decoded: Tensor, words: ContextWords) -> Tensor:
-        """The mean loss of each word's own samples ``(n,)``, from what predicts it ``(n, X)``."""
-        drawn = self._drawn(len(decoded) * self.noise_words)
-        return _DrawnLoss.apply(decoded, words.table, drawn.view(len(decoded), self.noise_words))
-
-    def _shared(self, decoded: Tensor, words: ContextWords) -> Tensor:
-        """The expected loss of a sample for each sentence ``(B,)``, estimated from shared ones."""
-        return F.softplus(decoded @ words.table.index_select(0, self._drawn(DRAWS)).T).mean(dim=1)
 
     def _drawn(self, number: int) -> Tensor:
         """Ids of words of the noise, ``(number,)``."""
@@ -217,7 +211,3 @@ def orthonormality_error(u: Tensor) -> Tensor:
 
 def _gram(u: Tensor) -> Tensor:
     return u @ u.T if len(u) <= u.shape[1] else u.T @ u
-
-
-def _distribution(counts: Tensor) -> Tensor:
-    return counts / counts.sum()

@@ -127,11 +127,6 @@ class Inputs:
     n_words: int = 0
 
 
-@dataclass(frozen=True)
-class NoSettings(Settings):
-    """The settings of an objective that has none."""
-
-
 class Objective(nn.Module, ABC):
     """Base class of the objectives; constructors take ``Inputs`` and an instance of ``Config``.
 
@@ -150,7 +145,7 @@ class Objective(nn.Module, ABC):
     min_views: ClassVar[int] = 2
     max_views: ClassVar[int | None] = None
     example: ClassVar[str] = "dep,const"
-    Config: ClassVar[type[Settings]] = NoSettings
+    Config: ClassVar[type[Settings]] = Settings
     extra_names: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[int] = 1
     reads_neighbours: ClassVar[bool] = True

@@ -68,7 +68,7 @@ class QuickThoughts(Contrastive):
 
     Args:
         inputs: two views of the same name.
-        config: the settings; ``negatives`` has the functions behind ``loss`` and ``negatives``.
+        config: the settings.
 
     Raises:
         InputError: if the views have different architectures.
@@ -94,10 +94,12 @@ class QuickThoughts(Contrastive):
         return self._among(f, g, context)
 
     def _among(self, f: Tensor, g: Tensor, context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss and metrics among the negatives of the settings."""
+        """Loss and metrics among the negatives of the settings; in evaluation mode, among all that are allowed."""
         neighbours = context.neighbours
         allowed = eligible(neighbours, context.same if self.mask_duplicates else None)
-        negatives, scores = self._chosen(f, allowed), f @ g.T
+        negatives, scores = allowed, f @ g.T
+        if self.training and self.config.negatives != "batch":
+            negatives = drawn(allowed, self.config.contrasts, f if self.config.negatives == "nearest" else None)
         has_context = (neighbours >= 0).any(dim=1)
         n_anchors = has_context.sum()
 
@@ -106,10 +108,10 @@ class QuickThoughts(Contrastive):
 
         loss = mean(self._losses(scores, neighbours, negatives))
         n_contexts = (neighbours >= 0).sum(dim=1)
-        hits = (best(scores.detach(), neighbours, negatives)[:, None] == neighbours).any(dim=1)
+        best = scores.detach().masked_fill(~(negatives | _contexts(neighbours)), MASKED).argmax(dim=1)
         metrics = {
             "loss": loss.detach(),
-            "accuracy": mean(hits.double()),
+            "accuracy": mean((best[:, None] == neighbours).any(dim=1).double()),
             "chance_loss": mean(self._losses(torch.zeros_like(scores), neighbours, negatives).detach()),
             "chance_accuracy": mean(n_contexts.double() / (n_contexts + negatives.sum(dim=1)).clamp(min=1)),
             "anchors": n_anchors,
@@ -119,21 +121,31 @@ class QuickThoughts(Contrastive):
             metrics["masked"] = mean(left_out / max(len(context) - 1, 1))
         return loss, metrics
 
-    def _chosen(self, f: Tensor, allowed: Tensor) -> Tensor:
-        """Each sentence's negatives ``(B, B)``; in evaluation mode, all that are allowed."""
-        if not self.training or self.config.negatives == "batch":
-            return allowed
-        if self.config.negatives == "random":
-            return at_random(allowed, self.config.contrasts)
-        return nearest(f, allowed, self.config.contrasts)
-
     def _losses(self, scores: Tensor, neighbours: Tensor, negatives: Tensor) -> Tensor:
-        """The loss of each sentence, ``(B,)``."""
+        """The loss of each sentence ``(N,)``, averaged over its contexts j; its negatives are k.
+
+        ``softmax``: ``-log`` of the context's softmax among the negatives and all contexts, and the sentence itself,
+        with the score 0, if ``self_score`` is ``zero``. ``binary``: ``-log sigmoid(s_ij)``, plus the sum over negatives
+        of ``-log sigmoid(-s_ik)``: negative sampling (Mikolov et al. 2013, eq. 4), with sentences for words.
+        ``margin``: the sum over negatives of ``max(0, margin - s_ij + s_ik)``.
+
+        Args:
+            scores: ``(N, N)`` of each sentence with each candidate.
+            neighbours: ``(N, K)`` contexts of each sentence, padded with -1.
+            negatives: ``(N, N)`` which candidates are its negatives.
+        """
+        columns = neighbours.clamp(min=0)
         if self.config.loss == "binary":
-            return binary_losses(scores, neighbours, negatives)
+            near = F.softplus(-scores.gather(1, columns))
+            return _mean(near, neighbours) + (F.softplus(scores) * negatives).sum(dim=1)
         if self.config.loss == "margin":
-            return margin_losses(scores, neighbours, negatives, self.config.margin)
-        return softmax_losses(scores, neighbours, negatives, self.self_score == "zero")
+            margin, near = self.config.margin, scores.gather(1, columns)
+            hinges = [(F.relu(margin - each[:, None] + scores) * negatives).sum(dim=1) for each in near.T]
+            return _mean(torch.stack(hinges, dim=1), neighbours)
+        logits = scores.masked_fill(~(negatives | _contexts(neighbours)), MASKED)
+        if self.self_score == "zero":
+            logits = logits.diagonal_scatter(logits.new_zeros(len(logits)))
+        return -_mean(logits.log_softmax(dim=1).gather(1, columns), neighbours)
 
 
 def eligible(neighbours: Tensor, same: Tensor | None = None) -> Tensor:
@@ -151,54 +163,18 @@ def eligible(neighbours: Tensor, same: Tensor | None = None) -> Tensor:
     return ~related
 
 
-def at_random(allowed: Tensor, number: int) -> Tensor:
-    """``number`` of each row's allowed ones ``(N, N)``, drawn without replacement; all if there are fewer."""
-    return _highest(torch.rand(allowed.shape, device=allowed.device), allowed, number)
+def drawn(allowed: Tensor, number: int, vectors: Tensor | None = None) -> Tensor:
+    """``number`` of each row's allowed ones ``(N, N)``, all if there are fewer.
 
-
-def nearest(vectors: Tensor, allowed: Tensor, number: int) -> Tensor:
-    """``number`` of each row's allowed ones ``(N, N)``, those with the highest cosine of ``vectors (N, D)``."""
-    units = F.normalize(vectors.detach(), dim=1)
-    return _highest(units @ units.T, allowed, number)
-
-
-def softmax_losses(scores: Tensor, neighbours: Tensor, negatives: Tensor, zero: bool) -> Tensor:
-    """``-log`` of a context's softmax among the negatives and all contexts, averaged over the contexts: ``(N,)``.
-
-    Args:
-        scores: ``(N, N)`` of each sentence with each candidate.
-        neighbours: ``(N, K)`` contexts of each sentence, padded with -1.
-        negatives: ``(N, N)`` which candidates are its negatives.
-        zero: whether a sentence itself is a candidate too, with the score 0.
+    They are drawn without replacement; with ``vectors (N, D)``, they are those of the highest cosines.
     """
-    logits = scores.masked_fill(~(negatives | _contexts(neighbours)), MASKED)
-    if zero:
-        logits = logits.diagonal_scatter(logits.new_zeros(len(logits)))
-    return -_mean(logits.log_softmax(dim=1).gather(1, neighbours.clamp(min=0)), neighbours)
-
-
-def binary_losses(scores: Tensor, neighbours: Tensor, negatives: Tensor) -> Tensor:
-    """``-log sigmoid(s_ij)``, averaged over contexts, plus the sum over negatives of ``-log sigmoid(-s_ik)``: ``(N,)``.
-
-    Negative sampling (Mikolov et al. 2013, eq. 4), with sentences for words; arguments as for ``softmax_losses``.
-    """
-    near = F.softplus(-scores.gather(1, neighbours.clamp(min=0)))
-    return _mean(near, neighbours) + (F.softplus(scores) * negatives).sum(dim=1)
-
-
-def margin_losses(scores: Tensor, neighbours: Tensor, negatives: Tensor, margin: float) -> Tensor:
-    """``max(0, margin - s_ij + s_ik)``, summed over negatives and averaged over the contexts: ``(N,)``.
-
-    Arguments as for ``softmax_losses``.
-    """
-    near = scores.gather(1, neighbours.clamp(min=0))
-    columns = [(F.relu(margin - each[:, None] + scores) * negatives).sum(dim=1) for each in near.T]
-    return _mean(torch.stack(columns, dim=1), neighbours)
-
-
-def best(scores: Tensor, neighbours: Tensor, negatives: Tensor) -> Tensor:
-    """The candidate ``(N,)`` that scores highest; arguments as for ``softmax_losses``."""
-    return scores.masked_fill(~(negatives | _contexts(neighbours)), MASKED).argmax(dim=1)
+    if vectors is None:
+        values = torch.rand(allowed.shape, device=allowed.device)
+    else:
+        units = F.normalize(vectors.detach(), dim=1)
+        values = units @ units.T
+    highest = values.masked_fill(~allowed, MASKED).topk(min(number, len(values)), dim=1).indices
+    return torch.zeros_like(allowed).scatter_(1, highest, True) & allowed
 
 
 def _contexts(neighbours: Tensor) -> Tensor:
@@ -206,11 +182,6 @@ def _contexts(neighbours: Tensor) -> Tensor:
     n = len(neighbours)
     found = torch.zeros(n, n + 1, dtype=torch.bool, device=neighbours.device)
     return found.scatter_(1, torch.where(neighbours < 0, n, neighbours), True)[:, :n]
-
-
-def _highest(values: Tensor, allowed: Tensor, number: int) -> Tensor:
-    best = values.masked_fill(~allowed, MASKED).topk(min(number, len(values)), dim=1).indices
-    return torch.zeros_like(allowed).scatter_(1, best, True) & allowed
 
 
 def _mean(values: Tensor, neighbours: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from structviews.kernels.initialisation import xavier
 from structviews.objectives import OBJECTIVES
-from structviews.objectives.objective import Context, ContextWords, Inputs, Objective, preceding, promoted
+from structviews.objectives.objective import Context, Inputs, Objective, preceding, promoted
 from structviews.settings import Settings, setting
 
 # Scores in a block of words, R x V: 32 MB in single precision.
@@ -81,16 +81,26 @@ class SkipThought(Objective):
         if words is None or words.vectors is None or context.next is None:
             raise ValueError("this objective needs the words, their vectors and the next sentences in the context")
         (sentences,) = promoted(views)
-        order = words.packing.order
+        order, sizes = words.packing.order, words.packing.sizes
         sentence, targets = words.sentence[order], words.distinct[words.inverse][order]
-        read = _words_before(words, words.vectors).index_select(0, order)
+        # Each word's decoder reads the word before it, and zeros at the first of a sentence.
+        first = words.sentence.diff(prepend=words.sentence.new_full((1,), -1)) > 0
+        before = F.embedding(words.inverse.roll(1), words.vectors).masked_fill(first[:, None], 0.0)
+        read = before.index_select(0, order)
         losses, weights = [], []
         # The previous sentence of i is predicted from i, by the decoder of what comes before.
         for number, (decoder, source) in enumerate(
             zip(self.decoders, (context.next, preceding(context.next)), strict=True)
         ):
             weight = (source >= 0)[sentence].to(sentences.dtype)
-            states = self._states(decoder, sentences.index_select(0, source.clamp(min=0)), read, sentence, words)
+            predicting = sentences.index_select(0, source.clamp(min=0))
+            # States (n, D) before each word, in packed order, whose first B words are of different sentences.
+            if self.in_gates:
+                packed = PackedSequence(torch.cat([read, predicting.index_select(0, sentence)], dim=1), sizes)
+                (states, *_), _ = decoder(packed)
+            else:
+                start = predicting.index_select(0, sentence[: len(predicting)])[None]
+                (states, *_), _ = decoder(PackedSequence(read, sizes), start)
             output = self.words[number % len(self.words)]
             losses.append(_WordLoss.apply(states, output.weight, output.bias, targets, weight))
             weights.append(weight)
@@ -106,34 +116,6 @@ class SkipThought(Objective):
             unigram = (times * self.unigram.to(loss.dtype)[targets]).sum()
             metrics["unigram_nll"] = -unigram / n_predicted.clamp(min=1)
         return loss, metrics
-
-    def _states(
-        self, decoder: nn.Module, sources: Tensor, read: Tensor, sentence: Tensor, words: ContextWords
-    ) -> Tensor:
-        """States ``(n, D)`` before each word, in packed order.
-
-        Args:
-            decoder: the GRU.
-            sources: ``(B, D)`` the vector that predicts each sentence.
-            read: ``(n, X)`` the word read before each word, in packed order.
-            sentence: ``(n,)`` row of each word's sentence, in packed order; the first B are of different ones.
-            words: the words in text order.
-        """
-        start = None
-        if self.in_gates:
-            read = torch.cat([read, sources.index_select(0, sentence)], dim=1)
-        else:
-            start = sources.index_select(0, sentence[: len(sources)])[None]
-        states: Tensor
-        (states, *_), _ = decoder(PackedSequence(read, words.packing.sizes), start)
-        return states
-
-
-def _words_before(words: ContextWords, of_distinct: Tensor) -> Tensor:
-    """The vector ``(n, X)`` of the word before each in its sentence, zeros for the first."""
-    vectors = F.embedding(words.inverse.roll(1), of_distinct)
-    first = words.sentence.diff(prepend=words.sentence.new_full((1,), -1)) > 0
-    return vectors.masked_fill(first[:, None], 0.0)
 
 
 class _WordLoss(torch.autograd.Function):

@@ -34,7 +34,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
 from structviews.runtime.files import clear_below, new_folder, write_whole, writing
 from structviews.runtime.terminal import rate_bar, say
-from structviews.training.checkpoint import check_same, check_settings, is_finished
+from structviews.training.checkpoint import check_same, is_finished
 from structviews.training.data import Inputs
 from structviews.training.loop import train
 from structviews.words.learning import learn_file, require_gensim
@@ -96,7 +96,7 @@ def check(job: Reproduction, console: Console) -> None:
         if job.is_prepared:
             check_same(config, Inputs.open(config).parsed)
         else:
-            check_settings(config)
+            check_same(config)
         expansion, file = Expansion.load(folder), job.expanded.get(folder)
         # One without maps only says where the fixed vectors are.
         if expansion and expansion.maps and not is_expanded(folder, file):

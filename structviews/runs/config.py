@@ -190,7 +190,12 @@ class TrainConfig:
             object.__setattr__(self, "data", replace(self.data, out=str(RUNS / "-".join(self.views.names))))
         check_channels(self.words)
         check_encoder(self.words, self.views.names, self.objective.name)
-        self._check_cut_off()
+        for name in self.views.names if self.words.cut_off else ():
+            if VIEWS[name].needs != "tokens":
+                raise InputError(
+                    f"cut_off = {self.words.cut_off}: the view {name!r} reads trees, which cannot be cut: leave it "
+                    "out, or train only views that read words, such as seq"
+                )
         self.representation.check_views((*self.views.names, *OBJECTIVES[self.objective.name].extra_names))
         if self.monitoring.eval_every and not self.monitoring.eval_data:
             raise InputError(
@@ -201,14 +206,6 @@ class TrainConfig:
     def reads_pieces(self) -> bool:
         """Whether a view reads the pieces of a pretrained encoder."""
         return any(VIEWS[name].reads_pieces for name in self.views.names)
-
-    def _check_cut_off(self) -> None:
-        for name in self.views.names if self.words.cut_off else ():
-            if VIEWS[name].needs != "tokens":
-                raise InputError(
-                    f"cut_off = {self.words.cut_off}: the view {name!r} reads trees, which cannot be cut: leave it "
-                    "out, or train only views that read words, such as seq"
-                )
 
     @classmethod
     def of(cls, **settings: Any) -> Self:
@@ -428,9 +425,20 @@ def check_encoder(words: Words, views: Sequence[str], objective: str) -> None:
         )
     if pieces:
         _check_pieces(words, views, pieces[0], objective)
-    if contextual:
-        EncoderName.of(words.encoder)
-        _check_contextual(views, objective)
+    if not contextual:
+        return
+    EncoderName.of(words.encoder)
+    if "words" in OBJECTIVES[objective].needs:
+        raise InputError(
+            f"objective = {objective}: predicts words of a vocabulary, and the channel {CONTEXTUAL!r} "
+            "has none: choose another objective, such as pairwise, or other channels"
+        )
+    for name in views:
+        if VIEWS[name].reads_frequencies:
+            raise InputError(
+                f"views = {','.join(views)}: {name!r} weights words by their frequency, and the channel "
+                f"{CONTEXTUAL!r} has no words of a vocabulary: leave it out, or choose other channels"
+            )
 
 
 def _check_pieces(words: Words, views: Sequence[str], view: str, objective: str) -> None:
@@ -458,19 +466,4 @@ def _check_pieces(words: Words, views: Sequence[str], view: str, objective: str)
             raise InputError(
                 f"objective = {objective}: predicts words of a vocabulary, and no view of {listed} has one: choose "
                 "another objective, such as pairwise, or add a view"
-            )
-
-
-def _check_contextual(views: Sequence[str], objective: str) -> None:
-    """Raise InputError unless the objective and the views need no words of a vocabulary."""
-    if "words" in OBJECTIVES[objective].needs:
-        raise InputError(
-            f"objective = {objective}: predicts words of a vocabulary, and the channel {CONTEXTUAL!r} "
-            "has none: choose another objective, such as pairwise, or other channels"
-        )
-    for name in views:
-        if VIEWS[name].reads_frequencies:
-            raise InputError(
-                f"views = {','.join(views)}: {name!r} weights words by their frequency, and the channel "
-                f"{CONTEXTUAL!r} has no words of a vocabulary: leave it out, or choose other channels"
             )

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ from structviews.errors import InputError, nearest
 from structviews.runs import RUNS
 from structviews.runs.bundled import or_bundled
 from structviews.runtime.documents import converted, parse_json
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import holds_something, new_folder, write_bytes
 from structviews.runtime.seals import read_head
 
 # What to do about a missing or damaged file of a run.
@@ -91,6 +92,25 @@ def model_checksum(run: Path) -> str:
         raise InputError(f"{run}: not a run: it has no {WEIGHTS}; give a folder that structviews train made")
     digests = [read_head(path, REMEDY).digest for path in paths]
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def copy_run(run: Path, folder: Path) -> None:
+    """Copy a run whole, but for what only the continuation of its training needs; see ``new_folder``.
+
+    Raises:
+        InputError: if the folder is inside the run, or exists and is not empty.
+    """
+    check_outside(run, folder)
+    if holds_something(folder):
+        raise InputError(f"{folder}: already exists: save to another folder")
+    with new_folder(folder) as copied:
+        shutil.copytree(run, copied, ignore=shutil.ignore_patterns(STATE, ".*"), dirs_exist_ok=True)
+
+
+def check_outside(run: Path, folder: Path) -> None:
+    """Raise InputError if a folder that a run is to be copied to is inside it."""
+    if run.resolve() in folder.resolve().parents:
+        raise InputError(f"{folder}: inside the run itself: save to another folder")
 
 
 # A number that TensorBoard can keep.

@@ -73,7 +73,13 @@ def make_baseline(
             read = {FIXED: "vectors" in settings, CONTEXTUAL: "encoder" in settings and contextual}
             channels = [name for name, reads in read.items() if reads]
             settings |= {"channels": channels} if channels else {}
-            _make_random(TrainConfig.from_flat(settings, "command line"), run)
+            # Untrained encoders, as initialised for training.
+            config = TrainConfig.from_flat(settings, "command line")
+            training = Training(config.replaced(out=str(run)))
+            training.save_words()
+            save_weights(run, training.model)
+            save_config(run, config, training.inputs.parsed, RANDOM)
+            training.save_components()
         else:
             _make_fixed(name, opened, Path(path), file, run, console)
     return out
@@ -101,12 +107,3 @@ def _make_fixed(
     with rate_bar(console, "encoding", "sentences") as progress:
         save_components(run, embedder.fit_components(sample, progress))
     write_settings(run, settings | {"representation": embedder.representation.table(), PARSED: asdict(parsed)})
-
-
-def _make_random(config: TrainConfig, run: Path) -> None:
-    """Save untrained encoders, as initialised for training."""
-    training = Training(config.replaced(out=str(run)))
-    training.save_words()
-    save_weights(run, training.model)
-    save_config(run, config, training.inputs.parsed, RANDOM)
-    training.save_components()

@@ -173,40 +173,34 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     return run
 
 
-def check_same(config: TrainConfig, parsed: Parsed) -> bool:
+def check_same(config: TrainConfig, parsed: Parsed | None = None) -> bool:
     """Whether there is a run in the folder.
+
+    Args:
+        config: the settings that it must have.
+        parsed: what it must have been trained on; None to look at the settings alone.
 
     Raises:
         InputError: if it has other settings, another corpus, other word vectors or another encoder.
     """
-    stored, run = check_settings(config), config.data.out
-    if stored is None:
+    run = Path(config.data.out)
+    if not (run / CONFIG).is_file():
         return False
-    if stored.fingerprint != parsed.fingerprint:
+    stored, of_stored = load_run(run)
+    if name := config.difference(stored):
+        old, new = (each.flat().get(name, "none") for each in (stored, config))
+        raise InputError(f"{run}: holds a run with {name} = {old!r}, not {new!r}: give another folder with --out")
+    if parsed is None:
+        return True
+    if of_stored.fingerprint != parsed.fingerprint:
         what = f"on another version of {config.data.corpus}: give"
-    elif stored.vectors != parsed.vectors:
+    elif of_stored.vectors != parsed.vectors:
         what = f"with other vectors than {config.words.vectors}: give those, or"
-    elif stored.encoder != parsed.encoder:
+    elif of_stored.encoder != parsed.encoder:
         what = f"with another encoder, or other layers of it, than {config.words.encoder}: give that, or"
     else:
         return True
     raise InputError(f"{run}: was trained {what} another folder with --out")
-
-
-def check_settings(config: TrainConfig) -> Parsed | None:
-    """What the run in the folder was trained on; None if there is none.
-
-    Raises:
-        InputError: if it has other settings.
-    """
-    run = Path(config.data.out)
-    if not (run / CONFIG).is_file():
-        return None
-    stored, parsed = load_run(run)
-    if name := config.difference(stored):
-        old, new = (each.flat().get(name, "none") for each in (stored, config))
-        raise InputError(f"{run}: holds a run with {name} = {old!r}, not {new!r}: give another folder with --out")
-    return parsed
 
 
 def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:

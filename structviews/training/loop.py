@@ -71,7 +71,16 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
                 open_run(config, inputs.parsed)
                 training.save_words()
             ranks.wait()
-            _say_what_is_read(training, console)
+            if (left_out := training.data.left_out) > 0.05:
+                say(
+                    console,
+                    f"each epoch skips {100 * left_out:.0f} % of the training sentences, different ones each time, as "
+                    f"whole documents split unevenly between {ranks.count} processes",
+                )
+            if CONTEXTUAL in config.words.channels:
+                computed = "computed for each batch; `structviews corpus states` computes them once and for all"
+                source = f"read from {training.data.states.path}" if training.data.states else computed
+                say(console, f"states of {config.words.encoder}: {source}")
             start = training.restore()
             reporter = Silent()
             if ranks.leads:
@@ -85,21 +94,6 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             mark(run, finished=True)
         reporter.learnt(progress)
     return run
-
-
-def _say_what_is_read(training: Training, console: Console) -> None:
-    """Say what an epoch leaves out, and where the words of the contextual channel come from."""
-    data, words = training.data, training.config.words
-    if data.left_out > 0.05:
-        say(
-            console,
-            f"each epoch skips {100 * data.left_out:.0f} % of the training sentences, different ones each time, as "
-            f"whole documents split unevenly between {training.ranks.count} processes",
-        )
-    if CONTEXTUAL in words.channels:
-        computed = "computed for each batch; `structviews corpus states` computes them once and for all"
-        source = f"read from {data.states.path}" if data.states else computed
-        say(console, f"states of {words.encoder}: {source}")
 
 
 def _take_steps(training: Training, start: Progress, reporter: Silent, monitor: "Monitor | None") -> Progress:

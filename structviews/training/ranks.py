@@ -103,12 +103,22 @@ class Ranks:
         """Concatenate the vectors and contexts of all ranks' batches, in rank order."""
         if self.count == 1:
             return list(views), context
-        names, tensors = _tensors(context)
-        gathered = self.gather([*views, *tensors])
-        contexts = [
-            _rebuilt(context, names, [parts[rank] for parts in gathered[len(views) :]]) for rank in range(self.count)
-        ]
-        return [torch.cat(parts) for parts in gathered[: len(views)]], Context.joined(contexts)
+        # What differs between ranks, but for the lengths of sentences, which are on the CPU.
+        names, of_words = ("neighbours", "same", "next"), ("distinct", "inverse", "sentence", "vectors")
+        shared = {name: part for name in names if (part := getattr(context, name)) is not None}
+        if context.words is not None:
+            shared |= {name: part for name in of_words if (part := getattr(context.words, name)) is not None}
+        gathered = self.gather([*views, *shared.values()])
+        contexts = []
+        for rank in range(self.count):
+            of_ranks = zip(shared, gathered[len(views) :], strict=True)
+            own: dict[str, Any] = {name: tensors[rank] for name, tensors in of_ranks}
+            if context.words is not None:
+                words = {name: own.pop(name) for name in of_words if name in own}
+                lengths = torch.bincount(words["sentence"], minlength=len(own["neighbours"])).cpu().numpy()
+                own["words"] = replace(context.words, lengths=lengths, **words)
+            contexts.append(replace(context, **own))
+        return [torch.cat(tensors) for tensors in gathered[: len(views)]], Context.joined(contexts)
 
 
 class _Group(Ranks):
@@ -143,22 +153,18 @@ class _Group(Ranks):
         for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
             same = [i for i, tensor in enumerate(tensors) if tensor.dtype == dtype]
             numbers = sizes[:, same] * [math.prod(tensors[i].shape[1:]) for i in same]
-            for rank, flat in enumerate(self._padded([tensors[i] for i in same], int(numbers.sum(axis=1).max()))):
+            own_flat = torch.cat([tensors[i].detach().reshape(-1) for i in same])
+            padded = torch.nn.functional.pad(own_flat, (0, int(numbers.sum(axis=1).max()) - len(own_flat)))
+            everyone = [torch.empty_like(padded) for _ in range(self.count)]
+            with _watched():
+                dist.all_gather(everyone, padded)
+            for rank, flat in enumerate(everyone):
                 parts = flat[: numbers[rank].sum()].split(numbers[rank].tolist())
                 for i, part in zip(same, parts, strict=True):
                     mine = rank == self.rank
                     gathered[i].append(
                         _Own.apply(tensors[i], self.count) if mine else part.view(-1, *tensors[i].shape[1:])
                     )
-        return gathered
-
-    def _padded(self, tensors: Sequence[Tensor], length: int) -> list[Tensor]:
-        """Each rank's tensors, flattened into one and zero-padded to ``length``."""
-        flat = torch.cat([tensor.detach().reshape(-1) for tensor in tensors])
-        flat = torch.nn.functional.pad(flat, (0, length - len(flat)))
-        gathered = [torch.empty_like(flat) for _ in range(self.count)]
-        with _watched():
-            dist.all_gather(gathered, flat)
         return gathered
 
     def agree(
@@ -195,27 +201,6 @@ class _Group(Ranks):
             return first
         except RuntimeError:  # the rank that hosts the store has gone
             return self.leads
-
-
-def _tensors(context: Context) -> tuple[list[str], list[Tensor]]:
-    """Names and tensors of the parts of a context that differ between ranks."""
-    parts = {name: getattr(context, name) for name in ("neighbours", "same", "next")}
-    if context.words is not None:
-        parts |= {
-            f"words.{name}": getattr(context.words, name) for name in ("distinct", "inverse", "sentence", "vectors")
-        }
-    there = {name: part for name, part in parts.items() if part is not None}
-    return list(there), list(there.values())
-
-
-def _rebuilt(context: Context, names: Sequence[str], tensors: Sequence[Tensor]) -> Context:
-    """A copy of ``context`` with other parts."""
-    parts: dict[str, Any] = dict(zip(names, tensors, strict=True))
-    words = {name.removeprefix("words."): parts.pop(name) for name in names if name.startswith("words.")}
-    if context.words is not None:
-        lengths = torch.bincount(words["sentence"], minlength=len(parts["neighbours"])).cpu().numpy()
-        parts["words"] = replace(context.words, lengths=lengths, **words)
-    return replace(context, **parts)
 
 
 class _Own(torch.autograd.Function):

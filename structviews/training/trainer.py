@@ -16,7 +16,7 @@ from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.representation import reference_sentences, save_components
 from structviews.errors import DivergedError, InputError
 from structviews.kernels import message_passing
-from structviews.model import Join, Model, build_model
+from structviews.model import Join, build_model
 from structviews.pretrained.loading import Blueprint, load_encoder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import ENCODER
@@ -84,7 +84,10 @@ class Training:
         torch.manual_seed(config.optimisation.seed)
         self.model = build_model(config, self.vocabularies, fixed, self.blueprint).to(self.device)
         if encoder and self.blueprint and not begun:
-            _start_from_encoder(self.model, encoder.folder)
+            weights = load_encoder(encoder.folder).model.state_dict()
+            for view in self.model.views:
+                if view.reads_pieces:
+                    view.get_submodule("network").load_state_dict(weights)
         if from_source:
             # Their rows are the words of one corpus, or count them.
             fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words.", f"{CONTEXTUAL}.words.", ".frequencies"]
@@ -96,7 +99,12 @@ class Training:
             if isinstance(table, WordTable):
                 table.sparse = not config.optimisation.dense_adam
         self.data = Data(config, self.inputs, self.vocabularies, self.model, self.blueprint, self.ranks)
-        self.optimiser = LazyAdam(_parameter_groups(self.model), lr=config.optimisation.lr)
+        # Views with a learning rate of their own come last.
+        apart = [view for view in self.model.views if view.lr is not None]
+        apart_ids = {id(parameter) for view in apart for parameter in view.parameters()}
+        groups: list[dict[str, Any]] = [{"params": [p for p in self.model.parameters() if id(p) not in apart_ids]}]
+        groups += [{"params": list(view.parameters()), "lr": view.lr} for view in apart]
+        self.optimiser = LazyAdam(groups, lr=config.optimisation.lr)
         if self.ranks.count > 1 and not config.optimisation.gather_negatives:
             # The weights are the same on all ranks; other random numbers may differ.
             torch.manual_seed(config.optimisation.seed + self.ranks.rank)
@@ -296,26 +304,6 @@ class Training:
         if self.inputs.vectors:
             words = read_further_words(self.model, words, self.inputs.vectors)
         return TrainedEmbedder(self.config, self.inputs.parsed, self.model, words, blueprint=self.blueprint)
-
-
-def _start_from_encoder(model: Model, folder: Path) -> None:
-    """Give the views that read an encoder's pieces its weights.
-
-    Raises:
-        InputError: if it cannot be loaded.
-    """
-    weights = load_encoder(folder).model.state_dict()
-    for view in model.views:
-        if view.reads_pieces:
-            view.get_submodule("network").load_state_dict(weights)
-
-
-def _parameter_groups(model: Model) -> list[dict[str, Any]]:
-    """The model's parameters; those of views with a learning rate of their own come last, with that rate."""
-    apart = [view for view in model.views if view.lr is not None]
-    apart_ids = {id(parameter) for view in apart for parameter in view.parameters()}
-    rest = [each for each in model.parameters() if id(each) not in apart_ids]
-    return [{"params": rest}, *({"params": list(view.parameters()), "lr": view.lr} for view in apart)]
 
 
 def flat(metrics: Metrics) -> dict[str, float]:

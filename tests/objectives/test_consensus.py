@@ -14,8 +14,6 @@ from structviews.objectives.consensus import (
     AGREEMENTS,
     EPSILON,
     TEMPERATURES,
-    first_component,
-    without_first_component,
 )
 from structviews.objectives.objective import Inputs, next_indices
 
@@ -106,32 +104,6 @@ def test_chance_is_what_equal_vectors_reach(batch, include_self):
     assert metrics["chance_loss"].item() == pytest.approx(loss.item(), rel=1e-6)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(5, 9), (9, 5), (6, 6), (1, 4)])
-def test_the_component_is_the_first_singular_vector(rows, columns):
-    vectors = torch.randn(rows, columns, dtype=torch.float64) + 0.5
-    u = first_component(vectors, MANY)
-    expected = torch.linalg.svd(vectors)[2][0]
-    assert abs(u @ expected) == pytest.approx(1, abs=1e-9)
-    assert u.norm().item() == pytest.approx(1)
-    left = without_first_component(vectors, MANY)
-    torch.testing.assert_close(left, vectors - torch.outer(vectors @ expected, expected), rtol=0, atol=1e-7)
-
-
-def test_each_iteration_brings_it_nearer():
-    vectors = torch.randn(40, 30, dtype=torch.float64) + 0.2
-    expected = torch.linalg.svd(vectors)[2][0]
-    nearness = [abs(first_component(vectors, n) @ expected).item() for n in (1, 2, 4, 8, 16)]
-    assert nearness == sorted(nearness)
-
-
-def test_the_gradient_does_not_go_through_the_component():
-    vectors = torch.randn(6, 4, dtype=torch.float64, requires_grad=True)
-    weight = torch.randn(6, 4, dtype=torch.float64)
-    (gradient,) = torch.autograd.grad((without_first_component(vectors, 5) * weight).sum(), vectors)
-    u = first_component(vectors.detach(), 5)
-    torch.testing.assert_close(gradient, weight - torch.outer(weight @ u, u))
-
-
 @pytest.mark.parametrize("agreement", AGREEMENTS)
 @pytest.mark.parametrize("n_views", [1, 2, 3])
 def test_validation_has_the_cosines_of_adjacent_sentences_in_all_views(agreement, n_views):
@@ -154,7 +126,7 @@ def test_validation_has_the_cosines_of_adjacent_sentences_in_all_views(agreement
     assert run(views, alone)[1]["adjacent_ff"] == 0
 
 
-def test_a_learnt_temperature_is_bounded_and_the_bound_is_told():
+def test_a_learnt_temperature_is_bounded_and_the_bound_is_warned_of():
     run = objective(temperature=TEMPERATURES[1])
     assert "its bound 10.0" in run.warning({"temperature": 10.0})
     for far, bound in ((-100.0, TEMPERATURES[0]), (100.0, TEMPERATURES[1])):

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 import torch
 from components import create_objective
-from torch import nn
 
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.consensus import AGREEMENTS
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
-from structviews.objectives.pairwise import Pairwise
 from structviews.runs.config import TrainConfig
 from structviews.settings import settings_of
 
@@ -109,18 +107,8 @@ def test_every_view_and_parameter_learns(name, settings):
         assert tensor.grad is not None, what
         assert tensor.grad.isfinite().all(), what
         assert tensor.grad.any(), what
-
-
-@every_objective
-def test_following_the_gradient_lowers_the_loss(name, settings):
-    objective, views = make(name, settings)
-    facts = context()
-    torch.manual_seed(1)
-    before, _ = objective(views, facts)
-    before.backward()
-    torch.manual_seed(1)
-    after, _ = objective([view.detach() - 1e-3 * view.grad for view in views], facts)
-    assert after < before
+    objective.after_step()
+    assert objective(views, context())[0].isfinite()
 
 
 @every_objective
@@ -151,35 +139,10 @@ def test_extreme_vectors_are_harmless(name, settings, scale):
 
 
 @every_objective
-def test_the_order_of_documents_does_not_matter(name, settings):
-    objective, views = make(name, settings)
-    if settings.get("negatives") == "random" or (name == "generative" and settings.get("draw") != "batch"):
-        objective.eval()  # in training, each sentence or word has draws of its own
-    order = torch.tensor([6, 3, 4, 5, 0, 1, 2])
-    facts = context()
-    place = torch.argsort(order)
-    words = replace(facts.words, sentence=place[facts.words.sentence])
-    sorted_words = torch.argsort(words.sentence, stable=True)
-    words = replace(
-        words,
-        sentence=words.sentence[sorted_words],
-        inverse=words.inverse[sorted_words],
-        lengths=words.lengths[order.numpy()],
-    )
-    moved = replace(context(DOCUMENT[order], POSITION[order]), same=facts.same[order], words=words)
-    losses = []
-    for some, at in ((views, facts), ([view[order] for view in views], moved)):
-        torch.manual_seed(1)
-        losses.append(objective(some, at)[0])
-    torch.testing.assert_close(*losses, rtol=1e-12, atol=0)
-
-
-@every_objective
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_half_precision_is_promoted(name, settings, dtype):
+def test_half_precision_is_promoted(name, settings):
     objective, views = make(name, settings)
     objective.float()
-    halves = [view.detach().to(dtype).requires_grad_() for view in views]
+    halves = [view.detach().to(torch.bfloat16).requires_grad_() for view in views]
     facts = context()
     table, of_words = (part.float() for part in (facts.words.table, facts.words.vectors))
     facts = replace(facts, words=replace(facts.words, table=table, vectors=of_words))
@@ -190,7 +153,7 @@ def test_half_precision_is_promoted(name, settings, dtype):
     assert losses[0].dtype == torch.float32
     assert torch.equal(*losses)
     losses[0].backward()
-    assert all(half.grad.dtype == dtype and half.grad.isfinite().all() for half in halves)
+    assert all(half.grad.dtype == torch.bfloat16 and half.grad.isfinite().all() for half in halves)
 
 
 @every_objective
@@ -207,15 +170,6 @@ def test_nothing_waits_for_the_device(name, settings):
     loss.backward()
     objective.after_step()
     assert all(tensor.is_meta for tensor in (loss, *metrics.values(), *(view.grad for view in views)))
-
-
-@every_objective
-def test_after_a_step_it_can_go_on(name, settings):
-    objective, views = make(name, settings)
-    objective.after_step()
-    assert objective(views, context())[0].isfinite()
-    assert all(isinstance(view, nn.Module) for view in objective.extra_views().values())
-    assert tuple(objective.extra_views()) == OBJECTIVES[name].extra_names
 
 
 @every_objective
@@ -239,34 +193,24 @@ def test_its_options_are_settings_of_a_run(name):
     assert own <= config.flat().keys()
     assert config.table()["objective"].get(name, {}).keys() == own
     inputs = Inputs(config.views.names, (DIM,) * len(config.views.names), WORD_DIM, n_words=VOCABULARY)
-    OBJECTIVES[name].create(name, inputs, config.objective.options)
+    objective = OBJECTIVES[name].create(name, inputs, config.objective.options)
+    assert tuple(objective.extra_views()) == OBJECTIVES[name].extra_names
 
 
 @every_name
-def test_too_few_or_too_many_views_are_an_error_that_names_it(name):
+def test_views_that_it_does_not_take_are_refused(name):
     cls = OBJECTIVES[name]
     numbers = [cls.min_views - 1] + ([cls.max_views + 1] if cls.max_views is not None else [])
     for n in numbers:
         with pytest.raises(InputError, match=f"{n} views? for the objective '{name}'"):
             create_objective(name, Inputs(("seq",) * n, (DIM,) * n))
-
-
-@every_name
-def test_unequal_dimensions_are_refused(name):
-    cls = OBJECTIVES[name]
-    if cls.max_views == 1:
-        pytest.skip("takes one view")
-    with pytest.raises(InputError, match="different dimensions 4, 6"):
-        create_objective(name, Inputs(("seq", "seq"), (4, 6)))
-
-
-def batches():
-    """Two batches of random sentences, each with its own documents."""
-    return [context(), context(DOCUMENT[2:], POSITION[2:])]
+    if cls.max_views != 1:
+        with pytest.raises(InputError, match="different dimensions 4, 6"):
+            create_objective(name, Inputs(("seq", "seq"), (4, 6)))
 
 
 def test_contexts_joined_are_those_of_one_batch():
-    one, other = batches()
+    one, other = context(), context(DOCUMENT[2:], POSITION[2:])
     joined = Context.joined([one, other])
     assert len(joined) == len(one) + len(other)
     document = torch.cat([DOCUMENT, DOCUMENT[2:] + 10])
@@ -290,16 +234,3 @@ def test_the_next_sentence_is_that_which_follows_in_the_document():
     places = list(zip(DOCUMENT.tolist(), POSITION.tolist(), strict=True))
     assert rows == [places.index((d, p + 1)) if (d, p + 1) in places else -1 for d, p in places]
     assert sorted(rows) == [-1, -1, -1, -1, 1, 2, 4]
-
-
-def test_a_name_is_taken_once():
-    with pytest.raises(ValueError, match="'pairwise' is already registered"):
-        OBJECTIVES.register("pairwise")(Pairwise)
-
-
-def test_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(
-        InputError,
-        match=rf"unknown objective 'pair' \(did you mean pairwise\?\): choose one of {', '.join(OBJECTIVES)}",
-    ):
-        create_objective("pair", Inputs(("seq", "seq"), (DIM, DIM)))

@@ -1,6 +1,7 @@
-"""The pairwise objective against the paper's formula, in plain loops and on whole matrices."""
+"""The pairwise objective against the paper's formula, in plain loops and on whole matrices; left-out candidates."""
 
 import math
+from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
 
@@ -107,28 +108,28 @@ def objective(n_views=2, **options):
 @both_self_scores
 @every_batch
 @pytest.mark.parametrize("n_views", [2, 3])
-def test_the_loss_is_the_formula(batch, n_views, self_score):
+def test_loss_gradient_and_accuracy_are_the_formula(batch, n_views, self_score):
     batch = BATCHES[batch]
-    views = draw(n_views, len(batch))
+    views, contexts = draw(n_views, len(batch)), contexts_by_loops(batch)
     loss, metrics = objective(n_views, self_score=self_score)(views, contexts_of(batch))
-    expected = loss_by_loops([v.tolist() for v in views], contexts_by_loops(batch), self_score)
-    assert loss.item() == pytest.approx(expected, abs=1e-12)
-    assert metrics["loss"].item() == loss.item()
-    assert not any(value.requires_grad for value in metrics.values())
-
-
-@both_self_scores
-@every_batch
-@pytest.mark.parametrize("n_views", [2, 3])
-def test_the_gradient_is_that_of_the_formula(batch, n_views, self_score):
-    batch = BATCHES[batch]
-    views = draw(n_views, len(batch))
-    loss, _ = objective(n_views, self_score=self_score)(views, contexts_of(batch))
+    expected = loss_by_loops(views, contexts, self_score, torch.exp, torch.log)
+    assert loss.item() == metrics["loss"].item() == pytest.approx(torch.as_tensor(expected).item(), abs=1e-12)
     gradients = torch.autograd.grad(loss, views)
-    by_loops = loss_by_loops(views, contexts_by_loops(batch), self_score, torch.exp, torch.log)
-    expected = torch.autograd.grad(by_loops, views) if any(contexts_by_loops(batch)) else map(torch.zeros_like, views)
-    for gradient, wanted in zip(gradients, expected, strict=True):
-        torch.testing.assert_close(gradient, wanted, rtol=0, atol=1e-12)
+    wanted = torch.autograd.grad(expected, views) if any(contexts) else tuple(map(torch.zeros_like, views))
+    torch.testing.assert_close(gradients, wanted, rtol=0, atol=1e-12)
+    accuracies = []
+    for f, g in combinations([view.tolist() for view in views], 2):
+        hits = []
+        for i, some in enumerate(contexts):
+            p = {
+                j: sum(probability(a, b, i, j, self_score, math.exp) for a, b in ((f, g), (g, f)))
+                for j in range(len(batch))
+                if j != i
+            }
+            if some:
+                hits.append(max(p, key=p.get) in some)
+        accuracies.append(sum(hits) / len(hits) if hits else 0)
+    assert metrics["accuracy"].item() == pytest.approx(sum(accuracies) / len(accuracies))
 
 
 @both_self_scores
@@ -211,29 +212,6 @@ def test_chance_is_what_equal_vectors_reach(batch, self_score):
         assert loss.item() == pytest.approx(math.log(n if self_score == "zero" else n - 1))
 
 
-@both_self_scores
-@every_batch
-@pytest.mark.parametrize("n_views", [2, 3])
-def test_accuracy_counts_anchors_whose_best_other_sentence_is_a_context(batch, n_views, self_score):
-    batch = BATCHES[batch]
-    contexts = contexts_by_loops(batch)
-    views = draw(n_views, len(batch))
-    accuracies = []
-    for f, g in combinations([view.tolist() for view in views], 2):
-        hits = []
-        for i, some in enumerate(contexts):
-            p = {
-                j: sum(probability(a, b, i, j, self_score, math.exp) for a, b in ((f, g), (g, f)))
-                for j in range(len(batch))
-                if j != i
-            }
-            if some:
-                hits.append(max(p, key=p.get) in some)
-        accuracies.append(sum(hits) / len(hits) if hits else 0)
-    _, metrics = objective(n_views, self_score=self_score)(views, contexts_of(batch))
-    assert metrics["accuracy"].item() == pytest.approx(sum(accuracies) / len(accuracies))
-
-
 @every_batch
 @pytest.mark.parametrize("distance", [1, 2, 3])
 def test_contexts_are_neighbours_in_the_same_document(batch, distance):
@@ -242,6 +220,95 @@ def test_contexts_are_neighbours_in_the_same_document(batch, distance):
     assert [row[row >= 0].tolist() for row in contexts_of(batch, distance).neighbours] == expected
 
 
-def test_an_unknown_self_score_is_refused():
-    with pytest.raises(ValueError, match="unknown self_score 'one': choose one of masked, zero"):
-        objective(self_score="one")
+def loss_without_other_contexts(f, g, contexts, self_score):
+    """Each context's softmax is over it and the sentences that are no contexts."""
+    losses = []
+    for i, some in enumerate(contexts):
+        terms = []
+        for j in some:
+            masked = set(some) - {j}
+            p = [probability(a, b, i, j, self_score, torch.exp, masked) for a, b in ((f, g), (g, f))]
+            terms.append(-torch.log(sum(p) / 2))
+        if terms:
+            losses.append(sum(terms) / len(terms))
+    return sum(losses) / len(losses)
+
+
+@both_self_scores
+@pytest.mark.parametrize("distance", [1, 2])
+@pytest.mark.parametrize("rows", [1, 64])
+@pytest.mark.parametrize("batch", ["one document", "two documents", "gaps", "alone"])
+def test_other_contexts_left_out_of_the_denominator(monkeypatch, batch, rows, distance, self_score):
+    batch = BATCHES[batch]
+    monkeypatch.setattr(contrast, "SCORES_AT_ONCE", rows * len(batch))
+    views, contexts = draw(2, len(batch), 2.0), contexts_by_loops(batch, distance)
+    loss, metrics = objective(self_score=self_score, other_contexts="left-out")(views, contexts_of(batch, distance))
+    expected = loss_without_other_contexts(*views, contexts, self_score)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12, abs=1e-12)
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, views), torch.autograd.grad(expected, views), rtol=0, atol=1e-12
+    )
+    kept = objective(self_score=self_score)(views, contexts_of(batch, distance))[1]
+    assert metrics["accuracy"] == kept["accuracy"]
+    n = len(batch) - (self_score == "masked")
+    chances = [math.log(n - len(some) + 1) for some in contexts if some]
+    assert metrics["chance_loss"].item() == pytest.approx(sum(chances) / len(chances))
+
+
+@both_self_scores
+def test_a_context_far_above_all_others_when_left_out(self_score):
+    """Its exponential would leave nothing of the others' in single precision."""
+    batch = BATCHES["one document"]
+    views = [(view * 1e3).detach().float().requires_grad_() for view in draw(2, len(batch))]
+    loss, _ = objective(self_score=self_score, other_contexts="left-out")(views, contexts_of(batch))
+    doubles = [view.detach().double() for view in views]
+    exact, _ = objective(self_score=self_score, other_contexts="left-out")(doubles, contexts_of(batch))
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
+    assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
+
+
+def test_an_anchor_that_is_its_own_positive_is_not_left_out():
+    views, neighbours = draw(2, 4), contexts_of(BATCHES["one document"]).neighbours
+    with pytest.raises(ValueError, match="cannot be left out"):
+        contrast.contrastive_loss([views], torch.arange(4), neighbours, "positive", left_out=True)
+
+
+def duplicates_by_loops(same, contexts):
+    """For each anchor the other candidates that equal it or one of its contexts, contexts excepted."""
+    return [
+        [j for j in range(len(same)) if j != i and j not in some and same[j] in {same[k] for k in [i, *some]}]
+        for i, some in enumerate(contexts)
+    ]
+
+
+SAME = {"gaps": [7, 7, 3, 7, 5, 3, 5], "one document": [2, 2, 2, 2], "alone": [4, 1, 4, 4], "no context": [1, 1, 1]}
+
+
+@both_self_scores
+@pytest.mark.parametrize("rows", [1, 64])
+@pytest.mark.parametrize("batch", SAME)
+def test_duplicates_are_no_candidates(monkeypatch, batch, rows, self_score):
+    same, batch = SAME[batch], BATCHES[batch]
+    monkeypatch.setattr(contrast, "SCORES_AT_ONCE", rows * len(batch))
+    views, contexts = draw(2, len(batch)), contexts_by_loops(batch)
+    masked = duplicates_by_loops(same, contexts)
+    terms = []
+    for i, some in enumerate(contexts):
+        p = {
+            j: sum(probability(a, b, i, j, self_score, torch.exp, masked[i]) for a, b in (views, views[::-1]))
+            for j in some
+        }
+        if some:
+            terms.append(-sum(torch.log(value / 2) for value in p.values()) / len(some))
+    context = replace(contexts_of(batch), same=torch.tensor(same))
+    loss, metrics = objective(self_score=self_score, mask_duplicates=True)(views, context)
+    if not terms:
+        assert (loss.item(), metrics["masked"].item()) == (0, 0)
+        return
+    expected = sum(terms) / len(terms)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, views), torch.autograd.grad(expected, views), rtol=0, atol=1e-12
+    )
+    share = [len(some) / (len(batch) - 1) for some, of_anchor in zip(masked, contexts, strict=True) if of_anchor]
+    assert metrics["masked"].item() == pytest.approx(sum(share) / len(share))

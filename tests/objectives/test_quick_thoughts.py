@@ -18,7 +18,7 @@ from test_pairwise import (
 
 from structviews.errors import InputError
 from structviews.objectives.objective import Inputs
-from structviews.objectives.quick_thoughts import at_random, eligible
+from structviews.objectives.quick_thoughts import drawn, eligible
 
 every_loss = pytest.mark.parametrize("loss", ["softmax", "binary", "margin"])
 MARGIN = 0.7
@@ -48,30 +48,12 @@ def test_the_loss_and_its_gradient_are_the_formula(batch, distance, self_score):
     loss, metrics = objective(self_score=self_score)([f, g], contexts_of(batch, distance))
     assert loss.item() == pytest.approx(loss_by_loops(f.tolist(), g.tolist(), contexts, self_score), abs=1e-12)
     assert metrics["anchors"] == sum(bool(some) for some in contexts)
+    scores = [{j: (f[i] @ g[j]).item() for j in range(len(batch)) if j != i} for i in range(len(batch))]
+    hits = [max(own, key=own.get) in some for own, some in zip(scores, contexts, strict=True) if some]
+    assert metrics["accuracy"].item() == pytest.approx(sum(hits) / len(hits) if hits else 0)
     if any(contexts):
         wanted = torch.autograd.grad(loss_by_loops(f, g, contexts, self_score, torch.exp, torch.log), [f, g])
         torch.testing.assert_close(torch.autograd.grad(loss, [f, g]), wanted, rtol=0, atol=1e-12)
-
-
-@both_self_scores
-@every_batch
-def test_accuracy_is_of_the_first_view_reading_the_second(batch, self_score):
-    batch = BATCHES[batch]
-    f, g = draw(2, len(batch))
-    contexts = contexts_by_loops(batch)
-    hits = []
-    for i, some in enumerate(contexts):
-        scores = {j: (f[i] @ g[j]).item() for j in range(len(batch)) if j != i}
-        if some:
-            hits.append(max(scores, key=scores.get) in some)
-    _, metrics = objective(self_score=self_score)([f, g], contexts_of(batch))
-    assert metrics["accuracy"].item() == pytest.approx(sum(hits) / len(hits) if hits else 0)
-
-
-@pytest.mark.parametrize("views", [("seq", "bow"), ("seq", "seq-uni"), ("dep", "dep-sum")])
-def test_different_architectures_are_refused(views):
-    with pytest.raises(InputError, match=f"views {views[0]},{views[1]} for .* same architecture: give one view twice"):
-        objective(views)
 
 
 def alternative_by_loops(kind, f, g, contexts, negatives):
@@ -101,11 +83,11 @@ def test_other_losses_and_negatives_are_their_formulas(batch, loss, negatives):
     f, g = draw(2, len(batch))
     contexts, context = contexts_by_loops(batch, 2), contexts_of(batch, 2)
     torch.manual_seed(3)
-    drawn = at_random(eligible(context.neighbours), 2)
+    sampled = drawn(eligible(context.neighbours), 2)
     others = [[k for k in range(len(batch)) if k != i and k not in some] for i, some in enumerate(contexts)]
     chosen = {
         "batch": others,
-        "random": [row.nonzero()[:, 0].tolist() for row in drawn],
+        "random": [row.nonzero()[:, 0].tolist() for row in sampled],
         "nearest": [
             sorted(some, key=lambda k, i=i: -torch.cosine_similarity(f[i], f[k], dim=0).item())[:2]
             for i, some in enumerate(others)
@@ -157,9 +139,9 @@ def test_random_negatives_are_equally_likely():
     allowed = eligible(contexts_of([(0, i) for i in range(6)]).neighbours)
     counts = torch.zeros(6, 6)
     for _ in range(3000):
-        drawn = at_random(allowed, 2)
-        assert (drawn.sum(dim=1) == 2).all()
-        counts += drawn
+        sampled = drawn(allowed, 2)
+        assert (sampled.sum(dim=1) == 2).all()
+        counts += sampled
     shares = counts / 3000 * allowed.sum(dim=1, keepdim=True) / 2
     assert not counts[~allowed].any()
     assert shares[allowed].sub(1).abs().max() < 0.1
@@ -169,12 +151,14 @@ def test_random_negatives_are_equally_likely():
     ("settings", "message"),
     [
         ({"loss": "binary", "self_score": "zero"}, "self_score = zero with loss = binary: only a softmax .*: leave"),
-        ({"margin": 2.0}, "margin = 2 with loss = softmax: leave it out, or add --loss margin"),
         ({"loss": "binary", "margin": 0.5}, "margin = 0.5 with loss = binary: leave"),
         ({"contrasts": 5}, "contrasts = 5 with negatives = batch, .*: leave it out, or add --negatives random"),
-        ({"loss": "margin", "contrasts": 5}, "contrasts = 5 with negatives = batch"),
+        (
+            {"views": ("seq", "seq-uni")},
+            "views seq,seq-uni for .* same architecture: give one view twice",
+        ),
     ],
 )
-def test_a_setting_that_would_do_nothing_is_refused(settings, message):
+def test_settings_that_do_not_fit_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         objective(**settings)

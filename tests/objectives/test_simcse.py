@@ -40,12 +40,3 @@ def test_the_loss_is_the_paper_s(head, temperature):
     assert float(metrics["accuracy"]) == pytest.approx(sum(hits) / 5)
     assert float(metrics["chance_loss"]) == pytest.approx(math.log(5))
     assert float(metrics["chance_accuracy"]) == pytest.approx(1 / 5)
-
-
-def test_a_sentence_without_neighbours_counts():
-    objective = create_objective("simcse", Inputs(("transformer",), (DIM,)), head=False)
-    vectors = torch.eye(3, DIM)
-    alone, _ = objective([vectors, vectors], Context(torch.full((3, 2), -1)))
-    together, metrics = objective([vectors, vectors], Context(torch.tensor([[-1, 1], [0, 2], [1, -1]])))
-    assert alone == together
-    assert metrics["anchors"] == 3

@@ -34,10 +34,10 @@ def objective(**settings):
 
 def context(sentences=SENTENCES, following=NEXT, table=None):
     """The context, whose words' vectors have a gradient, and their table."""
-    told = test_generative.context(sentences, following)
-    table = told.words.table.requires_grad_() if table is None else table
-    words = replace(told.words, table=table.detach(), vectors=table[told.words.distinct])
-    return replace(told, words=words), table
+    facts = test_generative.context(sentences, following)
+    table = facts.words.table.requires_grad_() if table is None else table
+    words = replace(facts.words, table=table.detach(), vectors=table[facts.words.distinct])
+    return replace(facts, words=words), table
 
 
 def next_state(gru, x, z, h, in_gates):
@@ -47,8 +47,8 @@ def next_state(gru, x, z, h, in_gates):
 
     def gate(k, state):
         rows = slice(k * size, (k + 1) * size)
-        told = c[rows] @ z if in_gates else 0
-        return w[rows] @ x + gru.bias_ih_l0[rows] + told, u[rows] @ state + b[rows]
+        facts = c[rows] @ z if in_gates else 0
+        return w[rows] @ x + gru.bias_ih_l0[rows] + facts, u[rows] @ state + b[rows]
 
     reset, update = (torch.sigmoid(sum(gate(k, h))) for k in (0, 1))
     of_word, of_state = gate(2, h)
@@ -75,8 +75,8 @@ def loss_by_loops(run, z, table, settings):
 def test_the_loss_and_its_gradients_are_the_equations(monkeypatch, settings, rows):
     monkeypatch.setattr(skip_thought, "LOGITS_AT_ONCE", rows * V)
     run, z = objective(**settings), vectors()
-    told, table = context()
-    loss, metrics = run([z], told)
+    facts, table = context()
+    loss, metrics = run([z], facts)
     expected, number = loss_by_loops(run, z, table, settings)
     assert loss.item() == pytest.approx(expected.item(), rel=1e-12)
     assert metrics["anchors"] == number
@@ -122,19 +122,19 @@ def test_the_words_that_decoders_read_are_those_of_the_encoder():
     model = Model({"trained": channel}).double()
     assert all((decoder.bias_ih_l0[: 2 * 6] == 1).all() for decoder in channel.objective.decoders)
     batch = collate(SHAPES["mixed"], {"trained": VOCABULARY}, ["tokens"])
-    told = model.context(batch, 1)
+    facts = model.context(batch, 1)
     following = torch.arange(1, len(batch) + 1).masked_fill(torch.arange(len(batch)) == len(batch) - 1, -1)
-    told = Context(told.neighbours, next=following)
+    facts = Context(facts.neighbours, next=following)
     ids = batch.ids["trained"]
-    words = channel.context(told, batch, ids).words
+    words = channel.context(facts, batch, ids).words
     torch.testing.assert_close(words.vectors, channel.words[0].weight[ids.distinct])
     assert words.lengths.tolist() == [len(sentence.tokens) for sentence in SHAPES["mixed"]]
     (encoded,) = channel.encode(batch, ids)
-    channel.objective([encoded.vector.detach()], channel.context(told, batch, ids))[0].backward()
+    channel.objective([encoded.vector.detach()], channel.context(facts, batch, ids))[0].backward()
     of_decoders = channel.words[0].weight.grad
     assert of_decoders.is_sparse
     assert of_decoders.to_dense().any()
-    model.losses(batch, told)[0].backward()
+    model.losses(batch, facts)[0].backward()
     gradient = channel.words[0].weight.grad
     assert gradient.is_sparse
     assert gradient.coalesce().indices().tolist() == [ids.distinct.tolist()]

@@ -22,7 +22,6 @@ from structviews.cli.options import named_run
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results, save_results
-from structviews.hub import pull
 from structviews.runs import bundled
 from structviews.training.loop import train
 from structviews.words.vocabulary import count_words
@@ -70,17 +69,6 @@ def name(models, request):
     return request.param
 
 
-@pytest.fixture
-def folder(models):
-    return models / "default"
-
-
-@pytest.fixture
-def missing(monkeypatch, tmp_path):
-    monkeypatch.setattr(bundled, "MODELS", tmp_path / "models")
-    monkeypatch.chdir(tmp_path)
-
-
 def contents(folder):
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
@@ -106,26 +94,22 @@ def test_a_folder_of_that_name(models, name, place, tmp_path):
     assert Embedder.load(name).folder == models / name
 
 
-def test_without_any_one_line_says_so(missing, command, tmp_path):
-    other = " (this copy of structviews has no bundled model)"
-    line = f"default: not a run: no such folder; give a folder that structviews train made{other}"
+@pytest.mark.parametrize(
+    ("folder", "name", "others"),
+    [
+        ("no", "default", " (this copy of structviews has no bundled model)"),
+        ("models", "default-tiny", ", or a bundled model: default, default-small"),
+    ],
+)
+def test_one_line_says_which_there_are(place, command, tmp_path, monkeypatch, folder, name, others):
+    monkeypatch.setattr(bundled, "MODELS", place / folder)
+    line = f"{name}: not a run: no such folder; give a folder that structviews train made{others}"
     with pytest.raises(InputError) as error:
-        Embedder.load("default")
+        Embedder.load(name)
     assert str(error.value) == line
-    assert command("table", "default") == (2, "", f"error: {line}\n")
-    line = f"default: not a repository name: give OWNER/NAME{other}"
-    assert command("pull", "default") == (2, "", f"error: {line}\n")
-    assert not list(tmp_path.rglob("*default*"))
-
-
-def test_a_name_that_no_bundled_model_has(models, command, place, tmp_path):
-    given = "or a bundled model: default, default-small"
-    line = f"default-tiny: not a run: no such folder; give a folder that structviews train made, {given}"
-    assert command("encode", "default-tiny", place / "sentences.txt", "-o", "v.npy") == (2, "", f"error: {line}\n")
-    line = f"default-tiny: not a repository name: give OWNER/NAME, {given}"
-    with pytest.raises(InputError) as error:
-        pull("default-tiny")
-    assert str(error.value) == line
+    assert command("encode", name, place / "sentences.txt", "-o", "v.npy") == (2, "", f"error: {line}\n")
+    line = f"{name}: not a repository name: give OWNER/NAME{others}"
+    assert command("pull", name) == (2, "", f"error: {line}\n")
     assert not list(tmp_path.iterdir())
 
 
@@ -154,7 +138,7 @@ def test_commands_that_read(models, name, place, command, tmp_path):
     ), errors
 
 
-def test_training_begins_with_it(folder, place, command):
+def test_training_begins_with_it(models, place, command):
     given = ("--views", "seq,avg", "--corpus", place / "x.parsed", "--channels", "fixed", "--vectors", place / "v.vec")
     sizes = ("--hidden", 8, "--word-dim", 6, "--batch-size", 8, "--steps", 1, "--lr", 1e-9, "--held-out", 0.3)
     code, output, errors = command("train", *given, *sizes, "--init-from", "default")

@@ -121,7 +121,6 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"hiden": 3}, r"here.toml: unknown setting 'hiden': the settings are corpus, out, "),
         ({"hidden": "3"}, r"hidden = '3' is not of type whole number"),
         ({"hidden": True}, "hidden = True is not of type whole number"),
-        ({"lr": True}, "lr = True is not of type number"),
         ({"corpus": 3}, "corpus = 3 is not of type text"),
         ({"views": "dep"}, "views = 'dep' is not of type list of texts"),
         (
@@ -136,27 +135,12 @@ def test_a_configuration_written_by_hand(tmp_path):
             {"objective": "consensus", "self_score": "zero"},
             "self_score = 'zero': the objective 'consensus' has no such setting: .* pairwise or quick-thoughts",
         ),
-        (
-            {"parseval": 0.5},
-            "parseval = 0.5: the objective 'pairwise' has no such setting: .* generative",
-        ),
-        ({"objective": "consensus", "agreement": "none"}, "unknown agreement 'none': choose one of multi, single, "),
-        (
-            {"objective": "consensus", "temperature": 0.001},
-            "temperature = 0.001: give a number at least 0.01 and at most 10",
-        ),
         ({"objective": "consensus", "include_self": 1}, "include_self = 1 is not of type true or false"),
-        ({"objective": "generative", "parseval": 1.0}, "parseval = 1.0: give a number at least 0 and below 1"),
         ({"self_score": "positive"}, "unknown self_score 'positive': choose one of masked, zero"),
         ({"channels": ["fxed"]}, "unknown channels 'fxed' .did you mean fixed..: choose one of trained, fixed"),
-        ({"channels": []}, "channels = '': name each channel once"),
         ({"channels": ["trained", "trained"]}, "channels = 'trained,trained': name each channel once"),
         ({"channels": ["fixed", "trained"]}, "channels = fixed,trained: .* needs word vectors: give a file with --vec"),
         ({"vectors": "x.vec"}, "vectors = x.vec: only the channel 'fixed' reads them: add --channels fixed"),
-        (
-            {"encoder": "x/y"},
-            "encoder = x/y: only the channel 'contextual' and the view 'transformer' read it: leave it out",
-        ),
         (
             {"word_pooling": "first"},
             "word_pooling = first: only the channel 'contextual' reads it: leave it out, or add",
@@ -169,7 +153,6 @@ def test_a_configuration_written_by_hand(tmp_path):
             CONTEXTUAL | {"objective": "generative"},
             "objective = generative: predicts words .* choose another",
         ),
-        (CONTEXTUAL | {"objective": "skip-thought", "views": ["seq"]}, "objective = skip-thought: predicts words of a"),
         (
             CONTEXTUAL | {"views": ["sif", "dep"]},
             "views = sif,dep: 'sif' weights words by their frequency",
@@ -177,18 +160,15 @@ def test_a_configuration_written_by_hand(tmp_path):
         ({"batch_size": 1}, "batch_size = 1: give a number at least 2"),
         ({"eval_every": 9}, "eval_every = 9: give the folder of SentEval's tasks with --eval-data"),
         ({"word_init": -0.1}, "word_init = -0.1: give a number at least 0, or -1"),
-        ({"word_init": -2}, "word_init = -2.0: give a number at least -1"),
         ({"cut_off": 30}, "cut_off = 30: the view 'dep' reads trees, which cannot be cut: leave it out, or train only"),
         ({"cell": "lstm"}, "cell = 'lstm': only for the view seq or seq-uni: leave it out, or add the view"),
-        ({"views": ["seq"], "cell": "rnn"}, "unknown cell 'rnn': choose one of gru, lstm"),
         (
             {"views": ["seq"], "cell": "lstm", "reset_gate": "before"},
             "reset_gate = before: an LSTM has no reset gate: leave it out",
         ),
         ({"unknown_words": "random"}, "unknown_words = random: only the channel 'fixed' has such words: leave it out"),
         ({"held_out": float("nan")}, "held_out = nan: give a number at least 0 and below 1"),
-        ({"context": 0}, "context = 0: give a number at least 1"),
-        *(({"lr": value}, f"lr = {value}: give a number above 0") for value in (0.0, -1.0, float("inf"))),
+        *(({"lr": value}, f"lr = {value}: give a number above 0") for value in (0.0, float("inf"))),
     ],
 )
 def test_settings_that_do_not_do(settings, message):
@@ -207,7 +187,6 @@ def test_settings_that_are_missing(name):
     ("content", "message"),
     [
         (b'[data]\ncorpus = "x"\n[views]\nnames = []', r"c\.toml: \[views\]: no views: name some"),
-        (b"corpus = ", r"c\.toml: not TOML \(.*\): give a config"),
         (b"\xff", r"c\.toml: not TOML \(.*\): give a config"),
         (
             b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n[objective]\nname = ["pairwise"]',
@@ -216,10 +195,6 @@ def test_settings_that_are_missing(name):
         (b'views = ["dep", "seq"]', r"c\.toml: views = .*: write \[views\]"),
         (b'parsed = 3\n[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]', r"c\.toml: "),
         (b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n[parsed]\nage = 3', r"c\.toml: "),
-        (
-            b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n[parsed]\nmodels = 3',
-            r"c\.toml: \[parsed\]: Expected `str`, got `int` - at .*: remove the table",
-        ),
         (
             b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n[parsed.parser]\nlanguage = 3',
             r"c\.toml: \[parsed\]: Expected `str`, got `int` - at .*: remove the table",

@@ -13,7 +13,6 @@ from tiny_encoders import encoder_folder
 from vector_files import write_vectors
 
 from structviews.batches.batch import collate
-from structviews.batches.reader import CorpusReader
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
 from structviews.errors import InputError
@@ -110,30 +109,14 @@ def test_a_corpus_is_read_as_sentences_in_memory_are(settings, cut_off):
     assert batch.lengths.tolist() == [min(len(s.tokens), cut_off or 99) for s in sentences]
 
 
-def test_other_channels_read_what_they_read_without_it(settings):
-    """In a run with two channels, the ids of the trained one are those of a run with it alone."""
-    both = Training(settings(channels=["contextual", "trained"]))
-    assert [name for name, _ in both.model.each()] == ["contextual", "trained"]
-    alone = CorpusReader(both.inputs.corpus, {"trained": both.vocabularies["trained"]}, both.data.reader.needs)
-    rows = np.arange(20, 40)
-    assert torch.equal(both.data.reader.batch(rows).ids["trained"].distinct, alone.batch(rows).ids["trained"].distinct)
-
-
-def test_the_encoder_is_not_trained_nor_copied(run, place):
-    weights = load_file(run / "model.safetensors")
-    assert weights["channels.contextual.words.0.weight"].shape == (1, 32)
-    assert not weights["channels.contextual.words.0.weight"].any()
-    assert not list(run.glob("vocabulary*"))
-
-
 def test_a_random_run_and_its_digest(place, tmp_path):
     """The same weights with another encoder are another model, whose saved vectors and scores are others."""
     other = encoder_folder(tmp_path / "other", "bert", seed=1)
     digests = set()
     for number, encoder in enumerate((place / "encoder", f"{place / 'encoder'}:1", other)):
         out = tmp_path / str(number)
-        given = {"views": ["dep", "const"], "hidden": 8, "encoder": str(encoder)}
-        make_baseline("random", place / "x.parsed", out, None, given)
+        encoders = {"views": ["dep", "const"], "hidden": 8, "encoder": str(encoder)}
+        make_baseline("random", place / "x.parsed", out, None, encoders)
         assert Embedder.load(out).encode(SENTENCES).shape == (4, 16)
         digests.add(model_checksum(out))
     assert len(digests) == 3
@@ -163,6 +146,13 @@ def test_an_encoder_that_is_missing_or_has_changed_is_one_line(run, place, tmp_p
     settings["words"]["encoder"] = str(encoder)
     write_settings(copy, settings)
     assert len(Embedder.load(copy).encode(SENTENCES)) == 4
+    for table, key, value in (("words", "pooling", "first"), ("parsed", "encoder", None)):
+        other = read_settings(copy)
+        other[table][key] = value or other[table][key] | {"layers": [1]}
+        write_settings(copy, other)
+        said = refused(Embedder.load, copy)
+        assert f"{copy}/model.safetensors: not trained with this run's encoder" in said
+    write_settings(copy, settings)
     text = (encoder / "config.json").read_text()
     (encoder / "config.json").write_text(text.replace('"layer_norm_eps": 1e-12', '"layer_norm_eps": 1e-5'))
     said = refused(Embedder.load, copy)
@@ -175,18 +165,6 @@ def test_an_encoder_that_is_missing_or_has_changed_is_one_line(run, place, tmp_p
     settings["parsed"]["encoder"] = {}
     write_settings(copy, settings)
     assert "[parsed.encoder] does not say which encoder it was" in refused(Embedder.load, copy)
-
-
-@pytest.mark.parametrize(
-    ("table", "key", "value"), [("words", "pooling", "first"), ("encoder", "layers", [1])], ids=["pooling", "layers"]
-)
-def test_states_that_it_was_not_trained_with_are_refused(run, tmp_path, table, key, value):
-    copy = shutil.copytree(run, tmp_path / "copy")
-    settings = read_settings(copy)
-    (settings["parsed"]["encoder"] if table == "encoder" else settings[table])[key] = value
-    write_settings(copy, settings)
-    said = refused(Embedder.load, copy)
-    assert f"{copy}/model.safetensors: not trained with this run's encoder" in said
 
 
 def test_another_encoder_is_another_run(settings, place, tmp_path):
@@ -204,14 +182,16 @@ def test_another_encoder_is_another_run(settings, place, tmp_path):
     train(settings(encoder=str(moved), steps=1))  # the same files elsewhere
 
 
-def test_what_makes_no_sense_is_refused(run, place, tmp_path):
-    vectors = write_vectors(tmp_path / "x.vec", ["the", "of"])
-    assert "nothing to expand" in refused(expand, run, vectors)
+def test_there_are_no_words_to_expand_or_pack(run, tmp_path):
+    assert "nothing to expand" in refused(expand, run, write_vectors(tmp_path / "x.vec", ["the", "of"]))
     assert "cannot be packed" in refused(pack, run, tmp_path / "packed", 10)
+    weights = load_file(run / "model.safetensors")["channels.contextual.words.0.weight"]
+    assert weights.shape == (1, 32)
+    assert not weights.any()
 
 
 def test_pushed_by_name(run, place, tmp_path, monkeypatch):
-    """A folder of this machine cannot be named to others; a name on the Hub can."""
+    """A folder of this machine cannot be named to others; a name on the Hub can. Nothing of the encoder is copied."""
     pytest.importorskip("jinja2", reason="needs structviews[hub]")
     hub = pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
     assert "is a folder of this machine: write its name on the Hugging Face Hub" in refused(stage, run, tmp_path / "s")

@@ -24,32 +24,50 @@ def rows(documents, sentences, words=lambda number: ["a", f"w{number}", "b"], ga
 
 
 @pytest.mark.parametrize(
-    ("views", "settings"),
+    ("corpus", "views", "settings", "message"),
     [
-        ("bow,bow", {}),
-        ("bow,bow", {"context": 3}),
-        ("seq,seq", {"objective": "quick-thoughts"}),
-        ("seq,avg", {"objective": "consensus"}),
-        ("seq", {"objective": "generative"}),
+        (rows(40, 1), "bow,bow", {"context": 3}, ALONE),
+        (rows(40, 1), "seq,seq", {"objective": "quick-thoughts"}, ALONE),
+        (rows(40, 1), "seq,avg", {"objective": "consensus"}, ALONE),
+        (rows(40, 1), "seq", {"objective": "generative"}, ALONE),
+        (
+            rows(12, 4, words=lambda _: ["a", "b"]),
+            "dep,const",
+            {},
+            "all its sentences are the same, so there is nothing",
+        ),
+        (rows(1, 1), "dep,const", {}, r"x\.parsed: 1 training sentence: parse a larger corpus"),
     ],
 )
-def test_documents_of_one_sentence(tmp_path, views, settings):
-    corpus = write_corpus(tmp_path / "x.parsed", rows(40, 1))
-    config = small_config(corpus, tmp_path / "run", views.split(","), **settings)
-    with pytest.raises(InputError, match=ALONE):
+def test_nothing_to_learn(tmp_path, corpus, views, settings, message):
+    config = small_config(write_corpus(tmp_path / "x.parsed", corpus), tmp_path / "run", views.split(","), **settings)
+    with pytest.raises(InputError, match=message):
         train(config)
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize(("context", "learns"), [(1, False), (2, True)])
-def test_neighbours_are_as_far_as_the_context_goes(tmp_path, context, learns):
-    corpus = write_corpus(tmp_path / "x.parsed", rows(20, 4, gap=2))
-    training = Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], context=context))
-    if learns:
+@pytest.mark.parametrize(
+    ("corpus", "size", "context", "message"),
+    [
+        # Neighbours are as far as the context goes.
+        (rows(20, 4, gap=2), 16, 1, ALONE),
+        (rows(20, 4, gap=2), 16, 2, None),
+        *((rows(6, 20), size, context, "every candidate is right") for size, context in ((2, 1), (4, 3), (5, 4))),
+        *((rows(6, 20), size, context, None) for size, context in ((3, 1), (5, 3))),
+    ],
+)
+def test_batches_teach_something_where_some_candidates_are_right_and_some_are_not(
+    tmp_path, corpus, size, context, message
+):
+    own = {"batch_size": size, "context": context, "held_out": 0.0}
+    written = write_corpus(tmp_path / "x.parsed", corpus)
+    training = Training(small_config(written, tmp_path / "run", ["bow", "bow"], **own))
+    if not message:
         training.check_learnable()
-    else:
-        with pytest.raises(InputError, match=ALONE):
-            training.check_learnable()
+        return
+    place = "" if message == ALONE else f"^batch_size = {size}, context = {context}: "
+    with pytest.raises(InputError, match=place + message):
+        training.check_learnable()
 
 
 def test_neighbours_may_be_in_two_shards(tmp_path):
@@ -58,38 +76,6 @@ def test_neighbours_may_be_in_two_shards(tmp_path):
     pairs = [Row(*place, line, random_trees(["a", f"w{line}"])) for line, place in enumerate(places, 1)]
     corpus = write_corpus(tmp_path / "x.parsed", pairs, shard_size=3)
     assert Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], held_out=0.0)).data.has_neighbours()
-
-
-def test_an_objective_that_needs_no_neighbours_is_trained(tmp_path, monkeypatch):
-    training = Training(small_config(write_corpus(tmp_path / "x.parsed", rows(40, 1)), tmp_path / "r", ["bow", "bow"]))
-    for _, channel in training.model.each():
-        monkeypatch.setattr(
-            channel.objective,
-            "forward",
-            lambda views, _: (views[0].sum(), {"loss": views[0].sum(), "anchors": torch.tensor(len(views[0]))}),
-        )
-    training.check_learnable()
-
-
-@pytest.mark.parametrize(
-    ("size", "context", "learns"), [(2, 1, False), (3, 1, True), (4, 3, False), (5, 4, False), (5, 3, True)]
-)
-def test_batches_in_which_all_are_right(tmp_path, size, context, learns):
-    corpus = write_corpus(tmp_path / "x.parsed", rows(6, 20))
-    settings = {"batch_size": size, "context": context, "held_out": 0.0}
-    training = Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], **settings))
-    if learns:
-        training.check_learnable()
-    else:
-        with pytest.raises(InputError, match=f"^batch_size = {size}, context = {context}: every candidate is right"):
-            training.check_learnable()
-
-
-def test_sentences_that_are_all_the_same(tmp_path):
-    corpus = write_corpus(tmp_path / "x.parsed", rows(12, 4, words=lambda _: ["a", "b"]))
-    with pytest.raises(InputError, match="all its sentences are the same, so there is nothing to learn"):
-        train(small_config(corpus, tmp_path / "run"))
-    assert not (tmp_path / "run").exists()
 
 
 def test_one_document_is_a_warning(tmp_path):

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +17,7 @@ import torch
 import torch.distributed as dist
 from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
 from safetensors.torch import load_file
-from test_training import log_of, result
+from test_training import log_of, result, wait_for_step
 from tiny_encoders import encoder_folder
 
 from structviews.errors import InputError
@@ -150,12 +149,9 @@ def launch(config, folder, count=2):
 def stopped(corpus, tmp_path_factory):
     """A run of two ranks of which one was asked to stop, and what they said."""
     folder = tmp_path_factory.mktemp("stopped")
-    run, until = folder / "run", time.monotonic() + 60
+    run = folder / "run"
     processes = launch(settings(corpus, run, epochs=20), folder)
-    while not (run / "log.jsonl").exists() or (run / "log.jsonl").read_bytes().count(b'"train"') < 5:
-        assert time.monotonic() < until
-        assert all(process.poll() is None for process in processes), [process.communicate() for process in processes]
-        time.sleep(0.01)
+    wait_for_step(run, 5, processes[0])
     processes[1].send_signal(signal.SIGTERM)
     return run, *ended(processes)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from corpora import random_trees, small_config, small_sts14, topic_corpus
+from corpora import random_trees, small_config, topic_corpus
 from safetensors.torch import load_file
 from tiny_encoders import KINDS, encoder_folder, tokeniser
 from torch import nn
@@ -26,14 +26,12 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.next_sentence import unseen
-from structviews.evaluation.senteval.tasks.pairs import PUBLISHED
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.loading import Blueprint
-from structviews.runs.file_checks import verify
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.checkpoint import Progress, extend, extended
-from structviews.training.loop import open_monitor, train
+from structviews.training.loop import train
 from structviews.training.ranks import Ranks
 from structviews.training.trainer import Training, training_bytes
 from structviews.views.transformer import Transformer, TransformerConfig, freeze_below
@@ -202,19 +200,6 @@ def test_encoding_never_drops_states(run):
     assert all(module.training for module in encoder.modules())
 
 
-def test_a_monitor_encodes_as_the_run_does(settings, tmp_path, monkeypatch):
-    for file, size in small_sts14(tmp_path / "senteval").items():
-        monkeypatch.setitem(PUBLISHED, file, size)
-    own = settings(views=("transformer", "seq"), steps=2, eval_every=1, eval_data=str(tmp_path / "senteval"))
-    run = train(own)
-    training = Training(own)
-    training.restore()
-    monitor = open_monitor(training)
-    training.model.eval()
-    found = monitor.embedder.encode(SENTENCES)
-    np.testing.assert_allclose(found, Embedder.load(run).encode(SENTENCES), rtol=1e-4, atol=1e-5)
-
-
 def test_views_that_learn_nothing_have_the_dimension_of_the_words_they_read(settings):
     """Those of ``bow``, whose words have the dimension of its vectors, and not of the view before it."""
     run = train(settings(views=("transformer", "bow", "average"), steps=2))
@@ -321,24 +306,6 @@ def test_starting_from_a_run(settings, run):
     )
 
 
-def test_another_encoder_is_another_run(settings, tmp_path):
-    train(settings(steps=1))
-    other = encoder_folder(tmp_path / "other", "bert", seed=1)
-    assert "was trained with another encoder" in refused(train, settings(encoder=str(other), steps=1))
-
-
-def test_a_damaged_or_foreign_file_is_named(run, tmp_path):
-    copy = shutil.copytree(run, tmp_path / "copy")
-    file = copy / "encoder.safetensors"
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
-    assert str(file) in refused(Embedder.load, copy)
-    assert any(str(file) in fault for fault in verify(copy, lambda *_: None))
-    file.unlink()
-    assert str(file) in refused(Embedder.load, copy)
-
-
 def test_the_tokeniser_of_another_run_is_refused(run, place, tmp_path):
     copy = shutil.copytree(run, tmp_path / "copy")
     other = Path(shutil.copytree(place / "encoder", tmp_path / "cased"))
@@ -366,7 +333,7 @@ def test_what_makes_no_sense_is_refused(settings, place):
     assert said.endswith("have 32 dimensions, and so has the view 'transformer': give --hidden 32")
 
 
-@pytest.mark.parametrize("name", ["encoder", "my bert+ü", "."])
+@pytest.mark.parametrize("name", ["my bert+ü", "."])
 def test_shared_without_the_folder_it_began_from(run, tmp_path, name):
     """Whatever its name, which is for the reader; a path is refused."""
     run, its = shutil.copytree(run, tmp_path / "run"), read_settings(run)
