@@ -38,17 +38,6 @@ class Tree(list["Tree | str"]):
         """The label; empty if it has none."""
         return self._label
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Tree) and self._label == other._label and super().__eq__(other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other  # that of lists compares the children alone
-
-    __hash__ = None  # as of any list
-
-    def __repr__(self) -> str:
-        return f"({' '.join([self._label, *map(str, self)])})"
-
 
 # A tree of ours or of nltk.
 AnyTree: TypeAlias = Any

@@ -53,9 +53,9 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
     kinds = writers(corpus)
     paths = [out.with_name(out.name + ending) for ending in kinds]
     taken = [path for path in paths if path.exists()]
+    for path in taken:
+        clear(path)
     if len(taken) == len(paths):
-        for path in paths:
-            clear(path)
         raise _taken(paths[0])
     done = 0
 

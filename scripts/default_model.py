@@ -16,6 +16,7 @@ sources, its scores and a model card. To pack another run, use the step between:
 
 import argparse
 import json
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bundled_models.packing import pack, ship
-from studies.driver import command
 
 from structviews.errors import InputError
 from structviews.runs import bundled
@@ -162,6 +162,13 @@ def make(options: argparse.Namespace) -> None:
         print(
             f"{stage.title}: {duration(seconds[stage.title])}" if stage.title in seconds else f"{stage.title}: before"
         )
+
+
+def command(*arguments: object) -> None:
+    """A command of structviews, as a user gives it."""
+    text = [str(argument) for argument in arguments]
+    print("structviews", *text, file=sys.stderr, flush=True)
+    subprocess.run([sys.executable, "-m", "structviews", *text], check=True, stdout=sys.stderr)
 
 
 def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:

@@ -17,13 +17,14 @@ from structviews.kernels.initialisation import he, open_gates
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
 from structviews.pretrained.loading import Blueprint
+from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.settings import Settings
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, View, create_view
 from structviews.views.word_tables import FixedWords, Words, WordTable
 from structviews.words import FIXED
-from structviews.words.vocabulary import SentenceWords, Vocabulary
+from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import VIEWS_OWN
 
 Join = Callable[[Sequence[Tensor], Context], tuple[Sequence[Tensor], Context]]
@@ -305,7 +306,7 @@ def build_model(
     """
 
     def given(name: str, vocabulary: Vocabulary) -> Tensor | None:
-        if isinstance(vocabulary, SentenceWords):
+        if isinstance(vocabulary, ContextualWords):
             return torch.zeros(1, vocabulary.dim)
         return fixed if name == FIXED else None
 
@@ -331,6 +332,6 @@ def build_model(
     )
     for name, channel in model.each():
         vocabulary = vocabularies[name]
-        if isinstance(vocabulary, SentenceWords):  # so that the digest of the weights tells encoders apart
+        if isinstance(vocabulary, ContextualWords):  # so that the digest of the weights tells encoders apart
             channel.register_buffer("encoder", torch.tensor([*vocabulary.identity], dtype=torch.uint8))
     return model

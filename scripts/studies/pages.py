@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from structviews.errors import InputError
 from structviews.runtime.pictures import COLOURS, inline_svg
-from studies.intervals import LEVELS, MEAN, PROBING, Claim, Draws, Estimate, claim_between, verdicts
+from studies.intervals import LEVELS, MEAN, NEXT, PROBING, Claim, Draws, Estimate, claim_between, verdicts
 from studies.rows import Plan, Row
-from studies.scores import NEXT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -54,34 +52,15 @@ class Found:
     discussion: str
 
     @classmethod
-    def read(cls, plan: Plan, stored: Path, *needed: Row) -> "Found":
-        """Read all that is stored of a study.
-
-        Raises:
-            InputError: if one of the rows that are needed has no scores.
-        """
-        draws = Draws(plan, stored)
-        if not draws.has(*needed):
-            raise InputError(f"{stored}: no scores of {' and '.join(row.name for row in needed)}: run the study first")
-        files = (stored / f"{name}.json" for name in ("trees", "stages"))
-        trees, stages = (json.loads(file.read_text("utf-8")) if file.exists() else {} for file in files)
-        return cls(plan, draws, trees, stages, remarks(stored, "discussion"))
-
-    def there(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows that have scores."""
-        return [row for row in rows if self.draws.has(row)]
-
-    def progress(self) -> Iterator[str]:
-        """What is still missing."""
-        done, planned = len(self.draws.loaded), len(self.plan.runs())
-        if done < planned:
-            yield from paragraph(f"Preliminary: {done} of {planned} runs have scores so far.")
+    def read(cls, plan: Plan, stored: Path) -> "Found":
+        """Read all that is stored of a study."""
+        trees, stages = (json.loads((stored / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages"))
+        return cls(plan, Draws(plan, stored), trees, stages, remarks(stored, "discussion"))
 
 
 def remarks(stored: Path, name: str) -> str:
-    """What people say about results, in Markdown; empty if they have not yet."""
-    file = stored / f"{name}.txt"
-    return file.read_text("utf-8") if file.exists() else ""
+    """What people say about results, in Markdown."""
+    return (stored / f"{name}.txt").read_text("utf-8")
 
 
 def write_page(docs: Path, name: str, sections: Iterable[Iterable[str]]) -> Path:
@@ -125,7 +104,6 @@ def differences(
 ) -> Iterator[str]:
     """A table of the tasks, with each row's difference from another one, p corrected for all of the table."""
     draws, names = found.draws, [*found.draws.tasks, MEAN, NEXT, *([PROBING] if PROBING in found.draws.scores else [])]
-    rows = found.there(rows)
     asked = [claim_between(row, usual(row)) for row in rows if row != usual(row)]
     tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
     lines = []
@@ -160,8 +138,7 @@ def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
 
 def discussion(found: Found) -> Iterator[str]:
     """What people say about it."""
-    if found.discussion:
-        yield found.discussion
+    yield found.discussion
 
 
 def probing(found: Found, name: Callable[[Row], str] = attrgetter("title")) -> Iterator[str]:
@@ -172,10 +149,7 @@ def probing(found: Found, name: Callable[[Row], str] = attrgetter("title")) -> I
         "Accuracy in per cent on [tasks](../probing.md) made from the held-out documents, with the built-in parser's "
         "trees. Intervals are left out; they are as wide as the tests are small.",
     )
-    lines = [
-        [name(row), *(f"{draws.of(row, task)[0]:.1f}" for task in draws.probing)]
-        for row in found.there(found.plan.table)
-    ]
+    lines = [[name(row), *(f"{draws.of(row, task)[0]:.1f}" for task in draws.probing)] for row in found.plan.table]
     yield from table(["", *draws.probing], lines)
     yield ""
 
@@ -202,7 +176,6 @@ def effort(found: Found, study: str, title: Callable[[Row], str] = attrgetter("t
     abouts = [each.about for each in found.draws.loaded.values()]
     training = sum(each["training"]["minutes"] for each in abouts if "training" in each) / 60
     scoring = sum(each["scoring minutes"] for each in abouts) / 60
-    partial = sorted({task for each in abouts for task in each["partial"]})
     made = "corpora, words, trees and states" if "states" in found.stages else "corpora, words and trees"
     yield from section(
         "## What it took",
@@ -212,8 +185,7 @@ def effort(found: Found, study: str, title: Callable[[Row], str] = attrgetter("t
         f"{abouts[0]['versions']['structviews']}, PyTorch {abouts[0]['versions']['torch']}, "
         f"{abouts[0]['versions']['machine']}. What each run scored, example by example, is in "
         f"`docs/results/{study}/runs`."
-        + (f" Only part of these tasks was there: {', '.join(partial)}." if partial else "")
-        + " Sentences/s are the median over runs.",
+        " Sentences/s are the median over runs.",
     )
     yield from table(["", "runs", "sentences/s", "hours"], rates(found, title))
 

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 BUILTIN = "builtin"
 # Trees that are not syntax, and what the tables call them.
@@ -104,9 +104,8 @@ class Run(NamedTuple):
 
 
 class Plan(Protocol):
-    """What a study trains: its rows, and ``sizes`` as ``view_pairs.Sizes`` has them."""
+    """What a study trains."""
 
-    sizes: Any
     table: list[Row]
 
     def runs(self) -> list[Run]:

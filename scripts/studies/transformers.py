@@ -11,7 +11,7 @@ from pathlib import Path
 from structviews.words import CONTEXTUAL
 from structviews.words.word_settings import FIRST
 from structviews.words.word_settings import MEAN as MEAN_STATE
-from studies.intervals import MEAN, Claim, above
+from studies.intervals import Claim, above
 from studies.pages import (
     Found,
     decided,
@@ -45,29 +45,14 @@ Measured = dict[str, float | None]
 UNTRAINED = "0"
 # Said of claims whose rows differ so.
 WIDER = " (two vectors against one)"
-# In place of a score.
-NOT_YET = -1000.0
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How large everything is, as in ``view_pairs_plan.Sizes``.
-
-    Attributes:
-        tried: sentences with which learning rates are tried.
-        rates: the transformer's learning rates that are tried: around 3e-5, with which SimCSE's authors train BERT
-            base, and higher ones, as this encoder has seven million weights instead of a hundred million.
-    """
-
-    sentences: int = 200_000
-    tried: int = 20_000
-    rates: tuple[float, ...] = (1.25e-5, 5e-5, 2e-4, 8e-4)
-    hidden: int = 256
-    batch: int = 400
-    seeds: int = 2
-
-
-FULL = Sizes()
+# Sentences to train on, and to try learning rates with.
+SENTENCES, TRIED = 200_000, 20_000
+# The transformer's, which are tried: around 3e-5, with which SimCSE's authors train BERT base, and higher ones, as this
+# encoder has seven million weights instead of a hundred million.
+LEARNING_RATES = (1.25e-5, 5e-5, 2e-4, 8e-4)
+HIDDEN, BATCH, SEEDS = 256, 400, 2
 
 
 @dataclass(frozen=True)
@@ -75,7 +60,6 @@ class Plan:
     """What is trained.
 
     Attributes:
-        sizes: how large everything is.
         words: averages of word vectors.
         frozen: the encoder as it is: the mean of a sentence's pieces, that without its first component, and the first
             piece.
@@ -87,7 +71,6 @@ class Plan:
         exported: the encoder of such a pair, exported.
     """
 
-    sizes: Sizes
     words: list[Row]
     frozen: list[Row]
     trees: list[Row]
@@ -98,13 +81,12 @@ class Plan:
     exported: list[Row]
 
     @classmethod
-    def of(cls, sizes: Sizes) -> "Plan":
-        """All rows at some sizes."""
-        n, batch = sizes.sentences, sizes.batch
+    def full(cls) -> "Plan":
+        """All rows."""
+        n, batch = SENTENCES, BATCH
         pairs = [f"{TRANSFORMER},{partner}" for partner in PARTNERS]
         mean_state, first = (Row("", 0, 0, baseline=pooling) for pooling in (MEAN_STATE, FIRST))
         return cls(
-            sizes,
             [Row("", 0, 0, baseline=average) for average in AVERAGES],
             [mean_state, replace(mean_state, without_component=True), first],
             [Row(MAIN, n, batch, channels=channel) for channel in (FIXED, CONTEXTUAL)],
@@ -128,18 +110,17 @@ class Plan:
 
     def trial(self, row: Row) -> Row:
         """A row on as little text as learning rates are tried on."""
-        return replace(row, sentences=self.sizes.tried)
+        return replace(row, sentences=TRIED)
 
     def runs(self) -> list[Run]:
         """In the order in which they are made; what is not trained has no seeds."""
-        found = [Run(row, seed) for row in self.table for seed in range(1, 1 + (self.sizes.seeds if row.views else 1))]
+        found = [Run(row, seed) for row in self.table for seed in range(1, 1 + (SEEDS if row.views else 1))]
         return sorted(found, key=lambda run: (run.seed, bool(run.row.members)))
 
 
 def rates_measured(stored: Path) -> dict[str, Measured]:
     """What was measured of each row on which learning rates were tried."""
-    file = stored / RATES
-    found: dict[str, Measured] = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    found: dict[str, Measured] = json.loads((stored / RATES).read_text("utf-8"))
     return found
 
 
@@ -205,12 +186,8 @@ def claims(plan: Plan) -> list[Claim]:
 
 
 def write_pages(plan: Plan, stored: Path, docs: Path) -> list[Path]:
-    """Write the study's page below a folder of documentation; its path.
-
-    Raises:
-        InputError: if the encoder as it is has no scores.
-    """
-    found = Found.read(plan, stored, plan.frozen[0])
+    """Write the study's page below a folder of documentation; its path."""
+    found = Found.read(plan, stored)
     sections = [part(found) for part in (introduction, scores, answers, discussion)]
     sections += [probing(found, title), method(found)]
     sections += [learning_rates(found, rates_measured(stored)), limits(found), effort(found, NAME, title)]
@@ -219,31 +196,28 @@ def write_pages(plan: Plan, stored: Path, docs: Path) -> list[Path]:
 
 def introduction(found: Found) -> Iterator[str]:
     """What was trained, and how."""
-    sizes, sentences = found.plan.sizes, found.trees["sentences"]
+    sentences = found.trees["sentences"]
     yield from section(
         "# A transformer and syntax",
         "This page asks what syntax adds to a pretrained transformer: as a tree above its states "
         "([contextual words](../contextual-words.md)), and as a second view beside which the transformer is trained "
         "further ([the view `transformer`](../views/transformer.md)). The transformer is a small BERT of 4 layers of "
-        f"{sizes.hidden} dimensions, trained on the same kind of text; what holds for "
+        f"{HIDDEN} dimensions, trained on the same kind of text; what holds for "
         "it need not hold for encoders that were trained on a hundred times as much.",
     )
-    yield from found.progress()
     yield from paragraph(
-        f"Models were trained for one epoch on {sentences[str(sizes.sentences)]:,} sentences of modern text in whole "
+        f"Models were trained for one epoch on {sentences[str(SENTENCES)]:,} sentences of modern text in whole "
         "documents, of which 1 % of the documents is kept for validation. Pairs were trained with batches of "
-        f"{sizes.batch} and the pairwise objective; SimCSE with batches of {SIMCSE_BATCH}, and the mean of the states "
+        f"{BATCH} and the pairwise objective; SimCSE with batches of {SIMCSE_BATCH}, and the mean of the states "
         "instead of its authors' first token. The transformer's learning rates are [chosen](#learning-rates) on "
-        f"development data; other settings are the defaults. Trees and sequences have {sizes.hidden} dimensions and, "
+        f"development data; other settings are the defaults. Trees and sequences have {HIDDEN} dimensions and, "
         "beside a transformer, read fixed word vectors, which are learnt on the same text. For all scores, each "
         "view's vector is scaled to length 1 (`--normalise`)."
     )
-    if found.draws.loaded and not found.draws.deviation(MEAN)[1]:
-        yield from paragraph("No row has several seeds so far, so intervals and p are over examples alone.")
     yield """\
 <!-- not run: the record of a larger job -->
 
-    python scripts/study.py transformers page
+    python scripts/study.py transformers
 """
     yield from paragraph(
         f"This makes the page again from what the runs scored, in `docs/results/{NAME}`. The scripts that trained the "
@@ -282,23 +256,20 @@ def answers(found: Found) -> Iterator[str]:
 
 def learning_rates(found: Found, measured: dict[str, Measured]) -> Iterator[str]:
     """How they were chosen."""
-    plan, names = found.plan, [f"{rate:g}" for rate in found.plan.sizes.rates]
+    plan, names = found.plan, [f"{rate:g}" for rate in LEARNING_RATES]
     yield from section(
         "## Learning rates",
         "Before any model with a trained transformer was scored, the transformer's learning rates were tried on "
-        f"{found.trees['sentences'][str(plan.sizes.tried)]:,} sentences with one seed, and the best one of each model "
+        f"{found.trees['sentences'][str(TRIED)]:,} sentences with one seed, and the best one of each model "
         f"(bold) was taken. A score is the mean over the development parts of {', '.join(DEVELOPMENT[:-1])} and "
         f"{DEVELOPMENT[-1]}, for the transformer's vectors by "
         "themselves. So short a training may favour lower rates than a long one does. Rates were tried in two rounds: "
         "the lowest was added since one model preferred the lowest of the first round. Models of different rates "
         "differ in that, too. The hours of the trials, and of the encoder's own training, are not among those below.",
     )
-    untrained = measured.get(plan.frozen[0].name, {}).get(UNTRAINED)
-    if untrained is not None:
-        yield from paragraph(f"The encoder's mean has {untrained:.1f} before any of this training.")
-    yield from table(
-        ["", *names], [trial_line(row, measured.get(row.name, {}), plan.sizes.rates) for row in plan.tried]
-    )
+    untrained = measured[plan.frozen[0].name][UNTRAINED]
+    yield from paragraph(f"The encoder's mean has {untrained:.1f} before any of this training.")
+    yield from table(["", *names], [trial_line(row, measured[row.name], LEARNING_RATES) for row in plan.tried])
     yield ""
 
 
@@ -306,15 +277,15 @@ def trial_line(row: Row, measured: Measured, rates: Sequence[float]) -> list[str
     """A line of the table of learning rates."""
     cells = []
     for rate in rates:
-        score = measured.get(f"{rate:g}", NOT_YET)
-        cell = "diverges" if score is None else "" if score == NOT_YET else f"{score:.1f}"
-        cells.append(f"**{cell}**" if len(measured) == len(rates) and rate == best(measured, rates) else cell)
+        score = measured[f"{rate:g}"]
+        cell = "diverges" if score is None else f"{score:.1f}"
+        cells.append(f"**{cell}**" if rate == best(measured, rates) else cell)
     return [title(row), *cells]
 
 
 def limits(found: Found) -> Iterator[str]:
     """What the study cannot tell."""
-    steps = round(found.trees["sentences"][str(found.plan.sizes.sentences)] / SIMCSE_BATCH, -2)
+    steps = round(found.trees["sentences"][str(SENTENCES)] / SIMCSE_BATCH, -2)
     yield from section(
         "## Limits",
         "The encoder and the word vectors were trained on text that includes the documents that are held out here, of "

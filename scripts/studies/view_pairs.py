@@ -26,12 +26,12 @@ from studies.pages import (
     table,
 )
 from studies.rows import BUILTIN, CONTROL, MAIN, NOISE, Row
-from studies.view_pairs_plan import SIX, SIZED, STRUCTURES, Plan, claims, single
+from studies.view_pairs_plan import BATCH, HIDDEN, SENTENCES, SIX, SIZED, STRUCTURES, STUDIED, Plan, claims, single
 
 NAME = "view-pairs"
 # Of the built-in parser on GUM's development section, in 8 bits: docs/parser.md.
 OWN_LAS, OWN_UAS, OWN_F1 = 86.88, 89.22, 85.97
-# Where the script is that made the corpora.
+# Where the script is that made the runs.
 COMMIT = "971d152"
 # What the paper trained on.
 PUBLISHED = 40_000_000
@@ -39,20 +39,15 @@ PAPER, PAPERS_ROW = "S", "DEP, CONST"
 
 
 def write_pages(plan: Plan, stored: Path, docs: Path) -> list[Path]:
-    """Write the pages and pictures below a folder of documentation; their paths.
-
-    Raises:
-        InputError: if there are no scores of the main pair and of the control.
-    """
-    main, control = (row_of(plan, views) for views in (MAIN, CONTROL))
-    found = Found.read(plan, stored, main, control)
+    """Write the pages and pictures below a folder of documentation; their paths."""
+    found = Found.read(plan, stored)
     draws, sentences = found.draws, found.trees["sentences"]
     parts = (introduction, discussion, scores, six, partners, claims_of, choices, probing, method, limits)
-    means = {row: draws.estimate(row, MEAN) for row in found.there(plan.table)}
+    means = {row: draws.estimate(row, MEAN) for row in plan.table}
     size, draw_size = size_page(plan, draws, sentences, remarks(stored, "size"))
     quality, draw_quality = quality_page(plan, draws, found.trees["agreement"], sentences)
     pictures = {
-        NAME: ("Mean of the tasks by row, with intervals", lambda: pages.draw_intervals(means, [main])),
+        NAME: ("Mean of the tasks by row, with intervals", lambda: pages.draw_intervals(means, [row_of(plan, MAIN)])),
         "size": ("Mean of the tasks by the size of the corpus", draw_size),
         "parser-quality": ("Mean of the tasks by labelled attachment score", draw_quality),
     }
@@ -72,7 +67,7 @@ def row_of(plan: Plan, title: str) -> Row:
 def introduction(found: Found) -> Iterator[str]:
     """The answer, and what was trained."""
     main = verdicts(found.draws, claims(found.plan))[0]
-    sizes, sentences = found.plan.sizes, found.trees["sentences"]
+    sentences = found.trees["sentences"]
     yield from section(
         "# Two structures, or one seen twice",
         "This page asks whether two different structures of a sentence teach each other more than one structure seen "
@@ -81,12 +76,9 @@ def introduction(found: Found) -> Iterator[str]:
         f"{spread(main.difference)}, p = {main.difference.p:.3f}, and {main.p:.3f} corrected for all claims below. "
         + " ".join(twice(found)),
     )
-    yield from found.progress()
-    if not found.draws.deviation(MEAN)[1]:
-        yield from paragraph("No row has several seeds so far, so that intervals are over examples alone.")
     yield from paragraph(
-        f"All pairs were trained alike: {sentences[str(sizes.sentences)]:,} sentences, modern text and novels half and "
-        f"half, one epoch, batches of {sizes.batch}, the pairwise objective, {sizes.hidden} dimensions per view, and "
+        f"All pairs were trained alike: {sentences[str(SENTENCES)]:,} sentences, modern text and novels half and "
+        f"half, one epoch, batches of {BATCH}, the pairwise objective, {HIDDEN} dimensions per view, and "
         "fixed word vectors (skip-gram with sub-words, lower case, learnt on all of the text). Other settings are the "
         "defaults. For all scores, each view's vector is scaled to length 1 "
         f"(`--normalise`). {sentences['held-out']:,} sentences of other documents are held out: the probing tasks are "
@@ -101,12 +93,11 @@ def introduction(found: Found) -> Iterator[str]:
     yield """\
 <!-- not run: the record of a larger job -->
 
-    python scripts/study.py view-pairs run --inputs view-pairs --senteval senteval -o runs
-    python scripts/study.py view-pairs page
+    python scripts/study.py view-pairs
 """
     yield from paragraph(
-        "These commands reproduce the runs and these pages, with corpora, word vectors and tasks in the folder of "
-        f"inputs. The script that made those from the texts is in the project's history, at commit {COMMIT}."
+        f"This makes these pages again from what the runs scored, in `docs/results/{NAME}`. The script that made the "
+        f"corpora and the runs is in the project's history, at commit {COMMIT}: `scripts/view_pairs.py`."
     )
 
 
@@ -119,16 +110,13 @@ def twice(found: Found) -> Iterator[str]:
     own = row_of(found.plan, MAIN)
     for view in MAIN.split(","):
         row = row_of(found.plan, f"{view},{view}")
-        if found.draws.has(row):
-            difference = found.draws.difference([(1, own, MEAN), (-1, row, MEAN)])
-            yield f"`{MAIN}` minus `{row.views}` is {spread(difference)}."
+        difference = found.draws.difference([(1, own, MEAN), (-1, row, MEAN)])
+        yield f"`{MAIN}` minus `{row.views}` is {spread(difference)}."
 
 
 def partners(found: Found) -> Iterator[str]:
     """What a view learns from its partner, apart from what the partner's vector adds to its own."""
     plan = found.plan
-    if not found.there(plan.single):
-        return
     yield from section(
         "## Taught, or only joined",
         "Two structures have two kinds of vectors, which may know more together even if neither taught the other. So "
@@ -145,19 +133,16 @@ def joined(found: Found) -> Iterator[str]:
     """Views that were trained apart and then joined, beside pairs that were trained together."""
     plan = found.plan
     pairs = dict(zip(plan.apart[1::2], plan.apart[::2], strict=True))
-    if rows := found.there(plan.apart):
-        yield from paragraph(
-            "And this is the pair beside two views that were trained apart, each with its own kind, and then joined: "
-            "what training together adds. The difference is from the pair."
-        )
-        yield from differences(found, rows, lambda row: pairs.get(row, row))
-    same = [(row, pair) for row in found.there(plan.apart[1::2]) for _, pair in row.members if found.draws.has(pair)]
-    if same:
-        yield from paragraph(
-            "And these are joined views minus pairs of one structure, which have as many dimensions: what two "
-            "structures bring if neither taught the other. p is corrected by Holm's method for this table."
-        )
-        yield from compared(found, same)
+    yield from paragraph(
+        "And this is the pair beside two views that were trained apart, each with its own kind, and then joined: "
+        "what training together adds. The difference is from the pair."
+    )
+    yield from differences(found, plan.apart, lambda row: pairs.get(row, row))
+    yield from paragraph(
+        "And these are joined views minus pairs of one structure, which have as many dimensions: what two "
+        "structures bring if neither taught the other. p is corrected by Holm's method for this table."
+    )
+    yield from compared(found, [(row, pair) for row in plan.apart[1::2] for _, pair in row.members])
 
 
 def scores(found: Found) -> Iterator[str]:
@@ -180,7 +165,7 @@ def scores(found: Found) -> Iterator[str]:
 
 def six(found: Found) -> Iterator[str]:
     """The six pairs of sequence, dependencies and constituents against each other."""
-    rows = found.there([row_of(found.plan, views) for views in SIX])
+    rows = [row_of(found.plan, views) for views in SIX]
     yield from section(
         "## The six pairs against each other",
         "Differences of the mean of the tasks, p corrected by Holm's method for all of this table.",
@@ -220,7 +205,7 @@ def choices(found: Found) -> Iterator[str]:
         yield from section(
             title,
             f"{studied(found)} The difference is that of the mean of the tasks from the same pair with the parser's "
-            f"trees, batches of {plan.sizes.batch}, the pairwise objective and fixed word vectors; p is corrected by "
+            f"trees, batches of {BATCH}, the pairwise objective and fixed word vectors; p is corrected by "
             f"Holm's method for this table.{note}",
         )
         yield from differences(found, rows, plan.usual, name)
@@ -233,7 +218,7 @@ def objective_title(row: Row) -> str:
 
 def studied(found: Found) -> str:
     """What the studies are trained on."""
-    sentences = found.trees["sentences"][str(found.plan.sizes.studied)]
+    sentences = found.trees["sentences"][str(STUDIED)]
     return f"Trained on {sentences:,} of the sentences."
 
 
@@ -248,13 +233,12 @@ def limits(found: Found) -> Iterator[str]:
         "and a parser's errors are not random. All trees are the built-in parser's, for English alone.",
     )
     (_, first), *others = Counter(each.about["data"] for each in found.draws.loaded.values()).most_common()
-    if others:
-        again = sum(number for _, number in others)
-        yield from paragraph(
-            f"{first} runs and {again} others were scored on different machines, each of which parsed the held-out "
-            "documents itself. Parsers differ in a few trees from one processor to another, and so do the probing "
-            "tasks that are made of these trees: between these rows, probing scores compare only roughly."
-        )
+    again = sum(number for _, number in others)
+    yield from paragraph(
+        f"{first} runs and {again} others were scored on different machines, each of which parsed the held-out "
+        "documents itself. Parsers differ in a few trees from one processor to another, and so do the probing "
+        "tasks that are made of these trees: between these rows, probing scores compare only roughly."
+    )
 
 
 def size_page(
@@ -262,11 +246,7 @@ def size_page(
 ) -> tuple[list[str], Callable[[], object]]:
     """Scores by the size of the corpus, with what people say about them."""
     series = {
-        views: {
-            row: float(np.log10(sentences[str(row.sentences)]))
-            for row in plan.size
-            if row.views == views and draws.has(row)
-        }
+        views: {row: float(np.log10(sentences[str(row.sentences)])) for row in plan.size if row.views == views}
         for views in SIZED
     }
     lines: list[str] = []
@@ -285,11 +265,9 @@ def size_page(
     lines += [*table(["views", "sentences", "seeds", *names], rows), ""]
     lines += ["![The mean of the tasks by the size of the corpus, with fitted lines](../images/size.svg)", ""]
     lines += gaps(draws, list(series.values()), sentences)
-    lines += [said] if said else []
-    lines += extrapolated(draws, series)
-    fitted = [views for views, rows in series.items() if len(set(rows.values())) > 1]
+    lines += [said, *extrapolated(draws, series)]
     far = float(np.log10(PUBLISHED))
-    return lines, lambda: pages.draw_lines(draws, series, "sentences, powers of ten", fitted=fitted, far=far)
+    return lines, lambda: pages.draw_lines(draws, series, "sentences, powers of ten", fitted=SIZED, far=far)
 
 
 def gaps(draws: Draws, series: Sequence[Mapping[Row, float]], sentences: Mapping[str, int]) -> list[str]:
@@ -319,20 +297,18 @@ def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> lis
         " is an extrapolation: its interval assumes that the line goes on. The published row is that of structured "
         "views, with 4800 dimensions, both channels, other word vectors and another classifier.",
     )
-    fitted = {views: rows for views, rows in series.items() if len(set(rows.values())) > 1}
     rows = []
     for name in [*draws.tasks, MEAN]:
         ends = {}
-        for views, found in fitted.items():
+        for views, found in series.items():
             constant, slope = pages.fit(draws, found, name).T
             ends[views] = constant + slope * np.log10(PUBLISHED)
             published = str(paper.cell(name)) if views == MAIN and name != MEAN else ""
             at_end = spread(Estimate.of(ends[views]), brief=True)
             gains = [spread(Estimate.of(each)) for each in (slope, last_gain(draws, found, name))]
             rows.append([name, views, *gains, at_end, published])
-        if len(ends) == len(SIZED):
-            first, second = (ends[views] for views in SIZED)
-            rows.append([name, " - ".join(SIZED), "", "", spread(Estimate.of(first - second)), ""])
+        first, second = (ends[views] for views in SIZED)
+        rows.append([name, " - ".join(SIZED), "", "", spread(Estimate.of(first - second)), ""])
     return [*lines, *table(["score", "views", "gain", "last gain", "at 40 million", "published"], rows)]
 
 
@@ -353,7 +329,6 @@ def quality_page(
     quality = {
         row: {name: own[name] * (agreement[row.trees][name] / 100 if row.trees != BUILTIN else 1) for name in own}
         for row in plan.quality
-        if draws.has(row)
     }
     usual = plan.quality[0]
     asked = [claim_between(row, usual) for row in quality if row != usual]
@@ -369,7 +344,7 @@ def quality_page(
     lines: list[str] = []
     lines += section(
         "# The quality of the parser",
-        f"This page asks how good trees must be. `{MAIN}` was trained on {sentences[str(plan.sizes.studied)]:,} "
+        f"This page asks how good trees must be. `{MAIN}` was trained on {sentences[str(STUDIED)]:,} "
         "sentences with trees of the built-in parser, with the same trees and noise, and with trees that are not "
         "syntax; the tasks' sentences have trees of the same kind. All else is as on [the page of the "
         "pairs](view-pairs.md).",
@@ -390,7 +365,7 @@ def quality_page(
         "built-in parser, with noise": {row: scores["las"] for row, scores in quality.items() if is_parsed(row)},
         "not syntax": {row: scores["las"] for row, scores in quality.items() if not is_parsed(row)},
     }
-    fitted = ["built-in parser, with noise"] if len(series["built-in parser, with noise"]) > 1 else []
+    fitted = ["built-in parser, with noise"]
     return lines, lambda: pages.draw_lines(draws, series, "labelled attachment score", fitted=fitted)
 
 
@@ -401,8 +376,6 @@ def is_parsed(row: Row) -> bool:
 
 def slope(draws: Draws, rows: Mapping[Row, float]) -> Sequence[str]:
     """What ten points of LAS bring."""
-    if len(rows) < 2:
-        return []
     _, found = pages.fit(draws, rows, MEAN).T
     return list(
         paragraph(

@@ -27,46 +27,12 @@ OBJECTIVES = (
 )
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """How large everything is.
-
-    Attributes:
-        sentences: of the study's corpus.
-        smaller, larger: sentences of the other corpora of the study of size, the larger one trained on once.
-        studied: sentences of all other studies' corpus.
-        held_out: sentences that no run is trained on: for the probing tasks and the next sentence.
-        asked: of these, sentences among which next ones are looked for.
-        probing: training examples of a probing task.
-        hidden: numbers of a view.
-        batch: sentences in a batch; ``batches`` are the others that are tried.
-        seeds: of the six pairs.
-        studied_seeds: of the pairs that the studies compare others with, and of single views.
-        other_seeds: of all other rows.
-    """
-
-    sentences: int = 1_000_000
-    smaller: tuple[int, ...] = (30_000, 100_000, 300_000)
-    larger: int = 3_000_000
-    studied: int = 300_000
-    held_out: int = 200_000
-    asked: int = 20_000
-    probing: int = 10_000
-    hidden: int = 300
-    batch: int = 400
-    batches: tuple[int, ...] = (100, 1600)
-    seeds: int = 3
-    studied_seeds: int = 2
-    other_seeds: int = 1
-
-    @property
-    def corpora(self) -> tuple[int, ...]:
-        """Sentences of every corpus, ascending."""
-        return (*self.smaller, self.sentences, self.larger)
-
-
-FULL = Sizes()
-QUICK = Sizes(10_000, (300, 1_000, 3_000), 30_000, 3_000, 1_500, 500, 500, 16, 100, (25, 400), 2, 2)
+# Sentences of the study's corpus, and of the other studies'; and the corpora of the study of size.
+SENTENCES, STUDIED = 1_000_000, 300_000
+CORPORA = (30_000, 100_000, STUDIED, SENTENCES, 3_000_000)
+HIDDEN, BATCH, BATCHES = 300, 400, (100, 400, 1600)
+# Of the six pairs; of the pairs that the studies compare others with, and of single views. All other rows have one.
+SEEDS, STUDIED_SEEDS = 3, 2
 
 
 @dataclass(frozen=True)
@@ -74,7 +40,6 @@ class Plan:
     """The rows of every part of the study; a row may be in several.
 
     Attributes:
-        sizes: see ``Sizes``.
         table: rows of the table of pairs.
         size: the corpora of all sizes.
         quality: noise in the trees.
@@ -85,7 +50,6 @@ class Plan:
         same: on as much text, each structure with its own kind.
     """
 
-    sizes: Sizes
     table: list[Row]
     size: list[Row]
     quality: list[Row]
@@ -98,21 +62,20 @@ class Plan:
     same: list[Row]
 
     @classmethod
-    def of(cls, sizes: Sizes) -> "Plan":
-        """All rows at some sizes."""
-        own = {views: Row(views, sizes.sentences, sizes.batch) for views in (*SIX, *OTHERS)}
+    def full(cls) -> "Plan":
+        """All rows."""
+        own = {views: Row(views, SENTENCES, BATCH) for views in (*SIX, *OTHERS)}
         untrained = [Row(views, 0, 0, baseline="random") for views in UNTRAINED]
         words = [Row("", 0, 0, baseline=kind) for kind in BASELINES]
-        studied = {views: replace(row, sentences=sizes.studied) for views, row in own.items()}
+        studied = {views: replace(row, sentences=STUDIED) for views, row in own.items()}
         main = studied[MAIN]
 
         return cls(
-            sizes,
             [*own.values(), replace(own[MAIN], trees=FULL_SHAPE), *untrained, *words],
-            [replace(own[views], sentences=n) for views in SIZED for n in sizes.corpora],
+            [replace(own[views], sentences=n) for views in SIZED for n in CORPORA],
             [main, *(replace(main, trees=each) for each in (*(f"{NOISE}{level}" for level in LEVELS), *SHAPES))],
             [replace(studied[views], trees=each) for views in SHAPED for each in (BUILTIN, *SHAPES)],
-            [replace(main, batch=batch) for batch in sorted((sizes.batch, *sizes.batches))],
+            [replace(main, batch=batch) for batch in BATCHES],
             [
                 replace(studied[views], objective=each, without_component=without)
                 for without in (False, True)
@@ -134,10 +97,10 @@ class Plan:
     def seeds(self, row: Row) -> int:
         """How many seeds a row has."""
         if row in self.table[: len(SIX)]:
-            return self.sizes.seeds
+            return SEEDS
         if row in (*self.single, *self.apart, *self.same):
-            return self.sizes.studied_seeds
-        return self.sizes.other_seeds if row.views else 1  # the words alone have no seed
+            return STUDIED_SEEDS
+        return 1
 
     def runs(self) -> list[Run]:
         """In the order in which they are made: the six pairs, then smaller corpora first; what is not trained, last."""
@@ -146,13 +109,13 @@ class Plan:
 
         def order(run: Run) -> tuple[bool, bool, bool, int, int]:
             row = run.row
-            return row not in six, row.sentences == self.sizes.larger, not row.trained, row.sentences, run.seed
+            return row not in six, row.sentences == CORPORA[-1], not row.trained, row.sentences, run.seed
 
         return sorted(found, key=order)
 
     def usual(self, row: Row) -> Row:
         """The same views on as much text, with the settings that the studies change as all other rows have them."""
-        return Row(row.views, row.sentences, self.sizes.batch, without_component=row.without_component)
+        return Row(row.views, row.sentences, BATCH, without_component=row.without_component)
 
 
 def single(view: str, partner: str) -> str:

@@ -15,9 +15,10 @@ import numpy as np
 from structviews.batches.batch import COLUMNS, Batch, WordIds, assemble
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.pretrained.alignment import Aligner
+from structviews.pretrained.states import ContextualWords, each_its_own
 from structviews.pretrained.stored_states import StoredStates
 from structviews.runtime.arrays import Array, row_hashes, starts_of, word_hashes
-from structviews.words.vocabulary import SentenceWords, Vocabulary, each_its_own
+from structviews.words.vocabulary import Vocabulary
 
 T = TypeVar("T")
 
@@ -163,7 +164,7 @@ class CorpusReader:
             stored = self.states[name]
             return each_its_own(np.concatenate([stored.shard(run.number)[run.words] for run in runs], dtype=np.float32))
         vocabulary = self.vocabularies[name]
-        if isinstance(vocabulary, SentenceWords):
+        if isinstance(vocabulary, ContextualWords):
             return vocabulary.look_up(list(_sentences(runs, words)))
         return np.concatenate([run.shard.ids[name][w] for run, w in zip(runs, words, strict=True)]), None
 
@@ -185,7 +186,7 @@ class CorpusReader:
             values = lists.values
             if name == "tokens":
                 words = values.dictionary.to_pylist()
-                ids = {c: v.ids(words) for c, v in self.vocabularies.items() if not isinstance(v, SentenceWords)}
+                ids = {c: v.ids(words) for c, v in self.vocabularies.items() if not isinstance(v, ContextualWords)}
                 if self.duplicates:
                     hashes = word_hashes(values.dictionary)
                 values = values.indices

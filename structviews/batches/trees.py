@@ -256,11 +256,6 @@ def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array
     )
 
 
-def words_of_leaves(lengths: Array) -> Array:
-    """Indices ``(n,)`` of the words among the constituency nodes in sentence order."""
-    return np.repeat(starts_of(2 * lengths - 1) - starts_of(lengths), lengths) + np.arange(lengths.sum())
-
-
 class _Sorted(NamedTuple):
     """Nodes sorted by height: ``order``, its inverse ``rank``, ``height`` in sorted order, and level starts."""
 

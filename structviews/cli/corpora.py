@@ -136,7 +136,7 @@ def merge_corpora(
 
     with rate_bar(errors, "merging", "shards") as progress:
         merged = merge([ParsedCorpus.open(corpus) for corpus in corpora], out, progress)
-    say(described(out, len(merged), merged.manifest["documents"]))
+    say(f"{out}: {counted(len(merged), 'sentence')} in {counted(merged.manifest['documents'], 'document')}")
 
 
 @corpus_app.command("stats")
@@ -181,11 +181,6 @@ def export_corpus(
         written = export(opened, out or Path(corpus.resolve().name.removesuffix(".parsed")), progress)
     for path in written:
         say(str(path))
-
-
-def described(path: Path, sentences: int, documents: int) -> str:
-    """One line with a corpus' size."""
-    return f"{path}: {counted(sentences, 'sentence')} in {counted(documents, 'document')}"
 
 
 @corpus_app.command("states")

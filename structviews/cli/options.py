@@ -29,8 +29,6 @@ def only_corpus(several: str = "name one of them", **remedies: str) -> Path:
 Corpus = Annotated[
     Path, typer.Argument(default_factory=only_corpus, help="A parsed corpus.", show_default="the only *.parsed here")
 ]
-
-
 Sentences = Annotated[
     Path,
     typer.Option(
@@ -40,53 +38,37 @@ Sentences = Annotated[
         show_default="the only *.parsed here",
     ),
 ]
-
-
 NewFolder = Annotated[Path, typer.Option("-o", "--out", help="Folder to create.", show_default=False)]
-
-
 Tokenised = Annotated[bool, typer.Option("--tokenised", help="Input is already tokenised (separated by white space).")]
-
-
 ForSimilarity = Annotated[
     bool, typer.Option("--similarity", help="Use the run's vectors for similarity tasks.", show_default=False)
 ]
-
+Labels = Annotated[
+    Path | None,
+    typer.Option(help="Labels to colour by: one per line of the corpus's text.", show_default=False),
+]
 
 # Which tasks.
 Senteval = Annotated[
     Path | None, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)
 ]
-
-
 Probing = Annotated[
     Path | None,
     typer.Option(help="Folder with probing tasks, one .txt each, in SentEval's format.", show_default=False),
 ]
-
-
 Tasks = Annotated[
     str,
     typer.Option(help="Comma-separated tasks, such as MR,SUBJ, in any case.", show_default="all in the folders"),
 ]
-
-
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")]
-
 
 # How parsers are loaded.
 Language = Annotated[str, typer.Option(help="Language of the text, such as de or zh-hans.")]
-
-
 Device = Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1.", show_default="a GPU if available")]
-
-
 Precision = Annotated[
     str,
     typer.Option(help="Of the encoders' products: fp32, bf16, or auto: bf16 where the CPU multiplies it."),
 ]
-
-
 Models = Annotated[
     Path | None,
     typer.Option(help="Folder with the parsers' models.", show_default="the libraries' own folders"),
@@ -257,8 +239,6 @@ Run = Annotated[
     Path,
     typer.Argument(help=f"A run{or_bundled()}.", show_default=False, parser=named_run, callback=one_run),
 ]
-
-
 Runs = Annotated[
     list[Path],
     typer.Argument(
@@ -268,8 +248,6 @@ Runs = Annotated[
         callback=several_runs,
     ),
 ]
-
-
 Members = Annotated[
     list[Path],
     typer.Argument(
@@ -279,14 +257,10 @@ Members = Annotated[
         callback=several_members,
     ),
 ]
-
-
 OwnRun = Annotated[
     Path,
     typer.Argument(help="A run.", show_default=False, parser=named_run, callback=own_run),
 ]
-
-
 OwnRuns = Annotated[
     list[Path],
     typer.Argument(help="Runs, or folders of runs.", show_default=False, parser=named_run, callback=own_runs),

@@ -48,7 +48,6 @@ Sources = Annotated[
     ),
 ]
 
-
 # Which parser.
 Parser = Annotated[
     str | None,
@@ -57,15 +56,10 @@ Parser = Annotated[
         show_default="builtin",
     ),
 ]
-
-
 DependencyParser = Annotated[str | None, typer.Option(help="Dependency parser; needs --const.", show_default=False)]
-
-
 ConstituencyParser = Annotated[
     str | None, typer.Option(help="Constituency parser, on the same tokens; needs --dep.", show_default=False)
 ]
-
 
 # Which processes.
 Workers = Annotated[
@@ -74,11 +68,7 @@ Workers = Annotated[
         help="Number of processes; does not affect the result.", show_default="1; on a cluster as many as fit"
     ),
 ]
-
-
 Engine = Annotated[ParseEngine, typer.Option(help="What runs the processes: local, or ray (needs structviews\\[ray]).")]
-
-
 Address = Annotated[
     str | None,
     typer.Option(
@@ -131,6 +121,7 @@ def parse_text(
     Example: structviews parse corpus.txt --engine ray --address head:6379
     """
     from structviews.parsing.parser import Options
+    from structviews.parsing.sources import output_name
 
     settings: dict[str, Any] = {
         "parser": parser_of(parser, dep, const),
@@ -144,8 +135,12 @@ def parse_text(
     if not (senteval or probing):
         if not source:
             raise InputError("nothing to parse: name a text, or give --senteval or --probing")
+        out = out or Path(output_name(source[0]))
         limit = 120 if max_tokens is None else max_tokens
-        parse_source(source, out, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
+        corpus = parse_into(out, source, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
+        views = ["dep"] * corpus.has_dependencies + ["const"] * corpus.has_constituents
+        views += ["seq"] * (2 - len(views))
+        suggest("Next, train on it:", f"structviews train --views {','.join(views)} --corpus {typeable(out)}")
         return
     if source or format or tokenised or parser == "treebank":
         raise InputError(
@@ -153,17 +148,6 @@ def parse_text(
             "give no text, --format, --tokenised or --parser treebank"
         )
     parse_tasks(senteval, probing, tasks, out, max_tokens=max_tokens, **settings)
-
-
-def parse_source(source: list[str], out: Path | None, **settings: Any) -> None:
-    """Parse a text, and say how to train on it."""
-    from structviews.parsing.sources import output_name
-
-    out = out or Path(output_name(source[0]))
-    corpus = parse_into(out, source, **settings)
-    views = ["dep"] * corpus.has_dependencies + ["const"] * corpus.has_constituents
-    views += ["seq"] * (2 - len(views))
-    suggest("Next, train on it:", f"structviews train --views {','.join(views)} --corpus {typeable(out)}")
 
 
 def parse_tasks(

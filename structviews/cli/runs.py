@@ -9,6 +9,7 @@ import typer
 from structviews.cli.console import errors, resuming, say, suggest, typeable
 from structviews.cli.options import (
     Device,
+    Labels,
     Members,
     NewFolder,
     OwnRun,
@@ -19,7 +20,7 @@ from structviews.cli.options import (
     names_in,
     own_device,
 )
-from structviews.cli.setting_flags import HELP_ALL, NO_FLAGS, TrainCommand, some_train_flags, train_flags, with_flags
+from structviews.cli.setting_flags import HELP_ALL, NO_FLAGS, TrainCommand, train_flags, with_flags
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.wording import counted
@@ -53,7 +54,7 @@ def join_several(
 
 
 @app.command("baseline")
-@with_flags(some_train_flags(["views", "hidden", "word_dim", "encoder", "seed"], "For random"))
+@with_flags(train_flags(only=("views", "hidden", "word_dim", "encoder", "seed"), panel="For random"))
 def make_a_baseline(
     kind: Annotated[
         str,
@@ -157,10 +158,7 @@ def project_sentences(
     out: Annotated[
         Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")
     ],
-    labels: Annotated[
-        Path | None,
-        typer.Option(help="Labels to colour by: one per line of the corpus's text.", show_default=False),
-    ] = None,
+    labels: Labels = None,
     max_sentences: Annotated[int, typer.Option(help="Draw at most this many sentences, evenly spaced.")] = 2000,
     tokenised: Tokenised = False,
     precision: Precision = "auto",

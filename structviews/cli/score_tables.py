@@ -127,6 +127,8 @@ def compare_two(
 
     Example: structviews compare default --by passive,swapped-arguments --corpus corpus.parsed --show 3
     """
+    from structviews.evaluation.scores import compare
+
     if by is not None:
         runs = [first, second] if second else [first]
         corpus, most = corpus or only_corpus("choose one with --corpus"), sentences or MOST_ALTERED
@@ -137,13 +139,6 @@ def compare_two(
             raise InputError(f"{option} {value}: only with --by, which names perturbations, such as --by all")
     if not second:
         raise InputError(f"{typed(first)}: give a second run to compare its scores with, or --by with perturbations")
-    compare_scores(first, second)
-
-
-def compare_scores(first: Path, second: Path) -> None:
-    """Print the differences between two runs' scores."""
-    from structviews.evaluation.scores import compare
-
     comparison = compare.compare_runs(first, second)
     console.print(compare.as_rich(comparison))
     for remark in comparison.notes:

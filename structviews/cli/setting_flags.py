@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,14 +22,6 @@ NO_FLAGS: Mapping[str, Any] = {}
 HELP_ALL = "--help-all"
 # Key under which a context keeps the flags of views and objectives.
 COMPONENTS = "structviews.components"
-
-
-def numbers_in(name: str, text: str) -> tuple[float, ...]:
-    """The numbers in a comma-separated list that is the value of ``name``."""
-    try:
-        return tuple(map(float, names_in(text)))
-    except ValueError:
-        raise InputError(f"{name} = {text!r}: give numbers, such as 1,1,2") from None
 
 
 def flag(setting: Setting, panel: str | None = None, default: str | None = None) -> inspect.Parameter:
@@ -100,31 +92,29 @@ def given_flags(arguments: Mapping[str, Any]) -> dict[str, Any]:
         if value and kinds.get(name) == NAMES:
             return names_in(value)
         if value and kinds.get(name) == NUMBERS:
-            return numbers_in(name, value)
+            try:
+                return tuple(map(float, names_in(value)))
+            except ValueError:
+                raise InputError(f"{name} = {value!r}: give numbers, such as 1,1,2") from None
         return str(value) if isinstance(value, Path) else value
 
     values = {name: read(name, value) for name, value in arguments.items()}
     return {name: value for name, value in values.items() if value not in (None, "", ())}
 
 
-def train_flags(without: Iterable[str] = ()) -> Iterator[inspect.Parameter]:
-    """A flag for each setting common to all runs, with one panel per table."""
-    panels = {each.name: each.name.capitalize() for each in fields(TrainConfig)}
+def train_flags(
+    without: Iterable[str] = (), only: Iterable[str] = (), panel: str | None = None
+) -> Iterator[inspect.Parameter]:
+    """A flag for each setting common to all runs, with one panel per table; or only for some, in ``panel``."""
     for table, setting in TrainConfig.settings():
-        if setting.flat not in without:
-            yield flag(setting, panels[table])
+        if setting.flat not in without and (not only or setting.flat in only):
+            yield flag(setting, panel or table.capitalize())
 
 
 def chosen_flags(cls: type[Any], names: Iterable[str] = (), default: str | None = None) -> Iterator[inspect.Parameter]:
     """Flags for the named settings of a class, or for all; see ``flag`` for ``default``."""
     wanted = set(names)
     return (flag(setting, default=default) for setting in settings_of(cls) if not wanted or setting.flat in wanted)
-
-
-def some_train_flags(names: Iterable[str], panel: str) -> Iterator[inspect.Parameter]:
-    """Flags for the named ones of the settings common to all runs."""
-    wanted = set(names)
-    return (flag(setting, panel) for _, setting in TrainConfig.settings() if setting.flat in wanted)
 
 
 def component_flags() -> Iterator[inspect.Parameter]:

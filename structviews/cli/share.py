@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from structviews.cli.console import console, errors, inform, resuming, say, stages, write
-from structviews.cli.options import ForSimilarity, Precision, Run, Runs, Tokenised, lines_of
+from structviews.cli.options import ForSimilarity, Labels, Precision, Run, Runs, Tokenised, lines_of
 from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
@@ -24,10 +24,7 @@ def report_on_runs(
         Path | None,
         typer.Option(help="Sentences to show: one per line, or a parsed corpus.", show_default="the runs'"),
     ] = None,
-    labels: Annotated[
-        Path | None,
-        typer.Option(help="Labels to colour by: one per line of the corpus's text.", show_default=False),
-    ] = None,
+    labels: Labels = None,
     query: Annotated[
         list[str] | None,
         typer.Option(

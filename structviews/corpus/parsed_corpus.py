@@ -109,6 +109,9 @@ class ParsedCorpus:
         manifest: content of ``manifest.json``.
         fingerprint: hash of the manifest, and so of the whole content.
         shard_rows: number of sentences of each shard; may be 0.
+        parser: name, version, settings and model hash of the parser that produced the trees.
+        has_dependencies, has_constituents: whether every sentence has such a tree.
+        kept: which treebank files' text is kept: ``conllu``, ``ptb``, both or none.
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any], fingerprint: str) -> None:
@@ -116,6 +119,10 @@ class ParsedCorpus:
         self.manifest = manifest
         self.fingerprint = fingerprint
         self.shard_rows: list[int] = [shard["rows"] for shard in manifest["shards"]]
+        self.parser: dict[str, Any] = manifest["parser"]
+        self.has_dependencies: bool = manifest["has_dependencies"]
+        self.has_constituents: bool = manifest["has_constituents"]
+        self.kept: list[str] = manifest.get("kept", [])
         self._starts = list(accumulate(self.shard_rows, initial=0))
         self._verified: set[int] = set()
         self._open = lru_cache(OPEN_SHARDS)(self._read_shard)
@@ -144,28 +151,6 @@ class ParsedCorpus:
     @property
     def n_shards(self) -> int:
         return len(self.shard_rows)
-
-    @property
-    def parser(self) -> dict[str, Any]:
-        """Name, version, settings and model hash of the parser that produced the trees."""
-        parser: dict[str, Any] = self.manifest["parser"]
-        return parser
-
-    @property
-    def has_dependencies(self) -> bool:
-        there: bool = self.manifest["has_dependencies"]
-        return there
-
-    @property
-    def has_constituents(self) -> bool:
-        there: bool = self.manifest["has_constituents"]
-        return there
-
-    @property
-    def kept(self) -> list[str]:
-        """Which treebank files' text is kept: ``conllu``, ``ptb``, both or none."""
-        kept: list[str] = self.manifest.get("kept", [])
-        return kept
 
     @property
     def skipped(self) -> list[Skipped]:

@@ -281,8 +281,12 @@ class Embedder(ABC):
         if device is not None:
             self.to(device)
         with shown(show_progress_bar) as progress:
-            how = several, batch_size, progress
-            vectors = pool.encode(self, *how) if pool else self._encode(*how)
+            if pool:
+                vectors = pool.encode(self, several, batch_size, progress)
+            else:
+                _ = self.dim  # fail before encoding if the views cannot be joined
+                own = self.sentence_vectors()
+                vectors = own(self._pooled(own, several, self.chosen, batch_size, progress)).numpy()
         if normalize_embeddings:
             vectors = normalised_rows(vectors)
         vectors = vectors[0] if is_one else vectors
@@ -291,12 +295,6 @@ class Embedder(ABC):
     # sentence-transformers' names for models with a prompt for each, which runs do not have.
     encode_query = encode
     encode_document = encode
-
-    def _encode(self, sentences: Iterable[Sentence], batch_size: int, progress: OnProgress | None) -> np.ndarray:
-        _ = self.dim  # fail before encoding if the views cannot be joined
-        vectors = self.sentence_vectors()
-        found: Tensor = vectors(self._pooled(vectors, sentences, self.chosen, batch_size, progress))
-        return found.numpy()
 
     def encode_views(
         self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None

@@ -34,7 +34,7 @@ from structviews.runs.folder import WEIGHTS
 from structviews.runs.which_vectors import Choice
 from structviews.runtime.machine import available_bytes
 from structviews.runtime.processes import Engine, OnReport, ignore, in_processes, report, reporting, reports_to
-from structviews.runtime.scratch import keep, reused
+from structviews.runtime.products import keep, reused
 from structviews.runtime.terminal import OnProgress
 
 # Sentences parsed and encoded together: many, as what repeats among them is computed once, but towards the end a small
@@ -133,17 +133,21 @@ class EncodingPool:
         """
         if embedder.run != self._run:
             raise InputError(f"{embedder.run}: the pool was opened for another run, {self._run}: open one for this run")
-        if is_transductive(embedder):
+        if embedder.choice.is_transductive:
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
         where = self._run, self._device, self._threads
         settings = embedder.choice, embedder.limit, embedder.encodes_in, batch_size
         tasks: deque[Task] = deque()
 
+        def here(piece: Sequence[Sentence]) -> Encoded:
+            with reports_to(on_report):
+                return encoded(embedder, batch_size, piece)
+
         def begin() -> None:
             # Twice the others' capacity, as this process may end two or more pieces while the first is encoded.
             for piece in islice(in_pieces, 2 * self._engine.capacity() + 1 - len(tasks)):
                 result = self._engine.submit(encode_piece, *where, *settings, piece, on_report=on_report)
-                tasks.append(Task(result, partial(encode_here, embedder, batch_size, piece, on_report)))
+                tasks.append(Task(result, partial(here, piece)))
 
         try:
             begin()
@@ -239,18 +243,13 @@ def fill(rows: np.ndarray, each: Iterator[np.ndarray]) -> np.ndarray:
     return rows
 
 
-def is_transductive(embedder: Embedder) -> bool:
-    """Whether a vector depends on the other sentences, so that one process must have all of them."""
-    return embedder.choice.is_transductive
-
-
 def processes_that_pay(embedder: Embedder, sentences: int) -> int:
     """Processes to encode so many sentences with: one for each of PyTorch's threads if there is work and memory.
 
     A thread of its own for each process is faster than threads that share each product, and much faster where another
     program needs a core: threads wait for the slowest after every product. There is one process for a GPU.
     """
-    if embedder.device.type != "cpu" or is_transductive(embedder):
+    if embedder.device.type != "cpu" or embedder.choice.is_transductive:
         return 1
     files = chain(embedder.folder.rglob(WEIGHTS), *(model.rglob("*.safetensors") for model in embedder.models))
     weights = sum(each.stat().st_size for each in files)
@@ -300,12 +299,6 @@ def encode_piece(
     keep()
     embedder = _load(run, device, threads).with_choice(choice).with_limit(**vars(limit)).with_precision(precision)
     return encoded(embedder, batch_size, sentences)
-
-
-def encode_here(embedder: Embedder, batch_size: int, sentences: Sequence[Sentence], on_report: OnReport) -> Encoded:
-    """Encode a piece in this process."""
-    with reports_to(on_report):
-        return encoded(embedder, batch_size, sentences)
 
 
 def encoded(embedder: Embedder, batch_size: int, sentences: Sequence[Sentence]) -> Encoded:

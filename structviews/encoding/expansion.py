@@ -136,38 +136,34 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
     if run_kind(run) not in ("trained", "random"):
         raise InputError(f"{run}: only trained and random runs can be expanded: expand each run before joining it")
     with writing(run):
-        return _expand(run, file, progress)
-
-
-def _expand(run: Path, file: Path, progress: OnProgress | None) -> Report:
-    config, parsed = load_run(run)
-    if parsed.vectors.get("packed"):
-        raise InputError(f"{run}: packed, so its word vectors are rounded: expand the run that it was packed from")
-    if config.words.channels == (CONTEXTUAL,):
-        raise InputError(f"{run}: its words are states of an encoder, which reads all words: nothing to expand")
-    vocabularies, weights = load_vocabularies(run, config, parsed), read_weights(run)
-    vectors = WordVectors.open(file, progress)
-    if FIXED in config.words.channels:
-        _check_fixed(run, vectors, vocabularies[FIXED], weights[f"channels.{FIXED}.words.0.weight"])
-    fits, maps, n_shared = [], [], 0
-    if TRAINED in config.words.channels:
-        rows = vectors.find(vocabularies[TRAINED].words[1:])
-        shared = np.flatnonzero(rows >= 0)
-        n_shared = len(shared)
-        if n_shared <= vectors.dim + 1:
-            raise InputError(
-                f"{file}: has {n_shared} of the run's {len(rows)} words, too few to fit a map from {vectors.dim} "
-                "dimensions: give vectors of the same language or of fewer dimensions"
-            )
-        inputs = vectors.rows(rows[shared])
-        for i, view in enumerate(name for name in config.views.names if VIEWS[name].learns):
-            learnt = weights[f"channels.{TRAINED}.words.{i}.weight"].numpy()[1 + shared]
-            maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
-            fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), _left_out(inputs, learnt)))
-    Expansion(str(file.resolve()), vectors.fingerprint, maps).save(run)
-    known = vectors.find(set().union(*(vocabulary.words for vocabulary in vocabularies.values())))
-    # Several of the run's words may be one of the file's, in lower case.
-    return Report(len(vectors) - len(np.unique(known[known >= 0])), n_shared, fits)
+        config, parsed = load_run(run)
+        if parsed.vectors.get("packed"):
+            raise InputError(f"{run}: packed, so its word vectors are rounded: expand the run that it was packed from")
+        if config.words.channels == (CONTEXTUAL,):
+            raise InputError(f"{run}: its words are states of an encoder, which reads all words: nothing to expand")
+        vocabularies, weights = load_vocabularies(run, config, parsed), read_weights(run)
+        vectors = WordVectors.open(file, progress)
+        if FIXED in config.words.channels:
+            _check_fixed(run, vectors, vocabularies[FIXED], weights[f"channels.{FIXED}.words.0.weight"])
+        fits, maps, n_shared = [], [], 0
+        if TRAINED in config.words.channels:
+            rows = vectors.find(vocabularies[TRAINED].words[1:])
+            shared = np.flatnonzero(rows >= 0)
+            n_shared = len(shared)
+            if n_shared <= vectors.dim + 1:
+                raise InputError(
+                    f"{file}: has {n_shared} of the run's {len(rows)} words, too few to fit a map from {vectors.dim} "
+                    "dimensions: give vectors of the same language or of fewer dimensions"
+                )
+            inputs = vectors.rows(rows[shared])
+            for i, view in enumerate(name for name in config.views.names if VIEWS[name].learns):
+                learnt = weights[f"channels.{TRAINED}.words.{i}.weight"].numpy()[1 + shared]
+                maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
+                fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), _left_out(inputs, learnt)))
+        Expansion(str(file.resolve()), vectors.fingerprint, maps).save(run)
+        known = vectors.find(set().union(*(vocabulary.words for vocabulary in vocabularies.values())))
+        # Several of the run's words may be one of the file's, in lower case.
+        return Report(len(vectors) - len(np.unique(known[known >= 0])), n_shared, fits)
 
 
 def fit_map(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:

@@ -87,7 +87,12 @@ class Preparer:
         ready: list[ParsedSentence] = []
         for i, each in enumerate(inputs):
             words = next(found_words) if isinstance(each, str) else each
-            sentence = words if isinstance(words, ParsedSentence) else without_trees(i, words)
+            if isinstance(words, Unparsed):
+                raise SentenceError(i, words.reason)
+            try:
+                sentence = words if isinstance(words, ParsedSentence) else ParsedSentence(tuple(words) or (EMPTY,))
+            except ValueError as error:
+                raise SentenceError(i, str(error)) from None
             if len(sentence.tokens) > limit.max_tokens:
                 has_trees = sentence.has_dependencies or sentence.has_constituents
                 note_cut(i, counted(len(sentence.tokens), "word"), f"{limit.max_tokens:,}", limit, cut, has_trees)
@@ -266,17 +271,3 @@ def note_cut(index: int, size: str, most: str, limit: WordLimit, cut: set[int], 
         remedy = "a tree cannot be cut: give the words alone, or raise max_tokens (--max-tokens)"
         raise SentenceError(index, f"{size} with trees, but the limit is {most}: {remedy}")
     cut.add(index)
-
-
-def without_trees(index: int, words: Sequence[str] | Unparsed) -> ParsedSentence:
-    """A sentence of words alone; of a full stop if there are none.
-
-    Raises:
-        SentenceError: if the words are not a sentence.
-    """
-    if isinstance(words, Unparsed):
-        raise SentenceError(index, words.reason)
-    try:
-        return ParsedSentence(tuple(words) or (EMPTY,))
-    except ValueError as error:
-        raise SentenceError(index, str(error)) from None

@@ -23,7 +23,7 @@ from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.scratch import reused
+from structviews.runtime.products import reused
 from structviews.runtime.seals import damaged, read_tensors, write_arrays
 from structviews.runtime.terminal import OnProgress
 from structviews.views.view import Encoded

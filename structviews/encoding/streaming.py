@@ -6,7 +6,7 @@ Shapes: n lines, d dimensions of a vector.
 import hashlib
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
@@ -24,7 +24,6 @@ from structviews.encoding.encoding_pool import (
     EncodingPool,
     SharedProgress,
     fill,
-    is_transductive,
     open_pool,
     pieces,
     processes_that_pay,
@@ -191,80 +190,51 @@ def encode_text(
 
     journal = partial.with_name(f"{partial.name}.digests")
     # Others could not help: they have a part of the sentences, and not a parser that was given to this process.
-    alone = is_transductive(embedder) or embedder.preparer.parser_is_given
+    alone = embedder.choice.is_transductive or embedder.preparer.parser_is_given
     number = 1 if alone else processes or processes_that_pay(embedder, text.n)
+    rows = text.n if embedder.choice.is_transductive else AT_ONCE
     with one_warning(), open_pool(embedder, number) as pool:
-        blocks = Blocks(text, embedder, pool, tokenised, batch_size, progress)
-        write_blocks(out, partial, journal, Layout(text.n, embedder.dim, blocks.rows), blocks.block)
+        block = _encoder_of_blocks(text, embedder, pool, tokenised, batch_size, progress or (lambda done, total: None))
+        write_blocks(out, partial, journal, Layout(text.n, embedder.dim, rows), block)
     journal.unlink()  # the vectors are the user's from here on
 
 
-class Blocks:
-    """The vectors of a text, block after block; while one is written, the pieces of the next are encoded.
+def _encoder_of_blocks(
+    text: Text, embedder: Embedder, pool: EncodingPool, tokenised: bool, batch_size: int, progress: OnProgress
+) -> Callable[[int, int], np.ndarray]:
+    """A function that encodes the rows of the next block; while one is written, the pieces of the next are encoded."""
+    vectors: Iterator[np.ndarray] | None = None
 
-    Args:
-        text, embedder, tokenised, batch_size, progress: see ``encode_text``.
-        pool: opened for the embedder.
+    def sentences(start: int, stop: int) -> list[Sentence]:
+        return [line.split() if tokenised else line for line in text.lines(start, stop)]
 
-    Attributes:
-        rows: sentences of a block: all that there are, if the representation needs them at once.
-    """
+    def in_pieces(first: int) -> Iterator[Sequence[Sentence]]:
+        # Block by block, so that a resumed encoding has the same pieces.
+        for start in range(first, text.n, AT_ONCE):
+            for each in pieces(start, min(start + AT_ONCE, text.n), text.n, batch_size):
+                yield sentences(each.start, each.stop)
 
-    def __init__(
-        self,
-        text: Text,
-        embedder: Embedder,
-        pool: EncodingPool,
-        tokenised: bool,
-        batch_size: int,
-        progress: OnProgress | None,
-    ):
-        self._text = text
-        self._embedder = embedder
-        self._pool = pool
-        self._tokenised = tokenised
-        self._batch_size = batch_size
-        self._progress = progress or (lambda done, total: None)
-        self._transductive = is_transductive(embedder)
-        self.rows = text.n if self._transductive else AT_ONCE
-        self._vectors: Iterator[np.ndarray] | None = None
-
-    def block(self, start: int, stop: int) -> np.ndarray:
-        """Vectors ``(stop - start, d)`` of the next block; the first one may be any.
-
-        Raises:
-            InputError: if a line cannot be encoded.
-        """
-        try:
-            vectors = self._all_at_once() if self._transductive else self._of_pieces(start, stop)
-            check_finite(vectors)
-        except SentenceError as error:
-            raise InputError(f"{self._text.location(start + error.index)}: {error.reason}") from None
-        return vectors
-
-    def _all_at_once(self) -> np.ndarray:
-        n = self._text.n
-
+    def all_at_once() -> np.ndarray:
         def show(done: int, total: int) -> None:
-            self._progress(n * done // total, n)
+            progress(text.n * done // total, text.n)
 
         show(0, 1)  # show the bar before parsing starts
-        return self._embedder.encode(self._sentences(0, n), self._batch_size, show)
+        return embedder.encode(sentences(0, text.n), batch_size, show)
 
-    def _of_pieces(self, start: int, stop: int) -> np.ndarray:
-        if self._vectors is None:
-            counted = SharedProgress(start, self._text.n, self._progress)
+    def of_pieces(start: int, stop: int) -> np.ndarray:
+        nonlocal vectors
+        if vectors is None:
+            counted = SharedProgress(start, text.n, progress)
             counted(0)  # show the bar before parsing starts
-            self._vectors = self._pool.each(self._embedder, self._pieces(start), self._batch_size, counted)
-        rows = np.empty((stop - start, self._embedder.dim), dtype=np.float32)
-        return fill(rows, self._vectors)
+            vectors = pool.each(embedder, in_pieces(start), batch_size, counted)
+        return fill(np.empty((stop - start, embedder.dim), dtype=np.float32), vectors)
 
-    def _pieces(self, first: int) -> Iterator[Sequence[Sentence]]:
-        """The pieces of each block from row ``first`` on, so that a resumed encoding has the same."""
-        for start in range(first, self._text.n, self.rows):
-            stop = min(start + self.rows, self._text.n)
-            for each in pieces(start, stop, self._text.n, self._batch_size):
-                yield self._sentences(each.start, each.stop)
+    def block(start: int, stop: int) -> np.ndarray:
+        try:
+            found = all_at_once() if embedder.choice.is_transductive else of_pieces(start, stop)
+            check_finite(found)
+        except SentenceError as error:
+            raise InputError(f"{text.location(start + error.index)}: {error.reason}") from None
+        return found
 
-    def _sentences(self, start: int, stop: int) -> list[Sentence]:
-        return [line.split() if self._tokenised else line for line in self._text.lines(start, stop)]
+    return block

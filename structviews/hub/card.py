@@ -1,6 +1,6 @@
 """The model card of a run."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -136,18 +136,13 @@ def _scores(run: Path, baselines: Sequence[Path], published: str) -> str:
     if not tasks:
         return ""
     for baseline in baselines:
-        _check_scored(baseline, tasks)
+        own = all_results(baseline)[:1]
+        if lacking := in_order(tasks - set(own[0]["tasks"] if own else ())):
+            raise InputError(
+                f"{baseline}: has no score for {', '.join(lacking)} to compare with: run structviews eval {baseline}"
+            )
     table = score_table([run, *baselines], tasks=tasks, intervals=bool(baselines), published=published)
     return as_markdown(replace(table, notes=[]))
-
-
-def _check_scored(baseline: Path, tasks: Collection[str]) -> None:
-    own = all_results(baseline)[:1]
-    lacking = in_order(set(tasks) - set(own[0]["tasks"] if own else ()))
-    if lacking:
-        raise InputError(
-            f"{baseline}: has no score for {', '.join(lacking)} to compare with: run structviews eval {baseline}"
-        )
 
 
 def _baseline(run: Path) -> dict[str, str]:

@@ -173,7 +173,7 @@ def check_arrived(folder: Path) -> None:
     """
     for path in folder.rglob("*"):
         if path.is_symlink() or (
-            path.is_file() and path.suffix not in (".toml", ".safetensors", ".txt", ".tsv", ".json", ".md")
+            path.is_file() and path.suffix not in (".toml", ".safetensors", ".tsv", ".json", ".md")
         ):
             raise InputError(f"{path}: does not belong to a run")
     check_whole(folder)

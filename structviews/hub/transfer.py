@@ -62,7 +62,11 @@ def push(
     with TemporaryDirectory(prefix="structviews-") as temporary:
         folder = Path(temporary) / model_name(repo)
         notes = [*stage(run, folder), *vectors_left(run)]
-        text = _read(card) if card else model_card(folder, repo, Embedder.load(folder, precision="fp32"), licence)
+        try:
+            text = card.read_text("utf-8") if card else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{card}: not readable ({error}): give a Markdown file") from None
+        text = text if card else model_card(folder, repo, Embedder.load(folder, precision="fp32"), licence)
         sizes = {
             str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
         }
@@ -75,13 +79,6 @@ def push(
                 repo_id=name, folder_path=folder, commit_message=f"Push {run.resolve().name}", delete_patterns=PATTERNS
             )
         return Pushed(str(sent.commit_url), text, sizes, notes)
-
-
-def _read(card: Path) -> str:
-    try:
-        return card.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{card}: not readable ({error}): give a Markdown file") from None
 
 
 def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> Path:
@@ -106,7 +103,10 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
     if is_bundled(source := run_folder(repo)):
         if revision is not None:
             raise InputError(f"--revision {revision}: bundled models have no revisions: leave it out")
-        return _copy_bundled(source, out)
+        with new_folder(out) as folder:
+            stage(source, folder)
+            shutil.copyfile(source / CARD, folder / CARD)
+        return out
     if "/" not in repo:  # the Hub has old repositories without an owner, none of them a run
         raise InputError(f"{repo}: not a repository name: give OWNER/NAME{or_bundled()}")
     api = _api(repo)
@@ -122,13 +122,6 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
             reason = str(error).replace(f"{folder}/", "").replace(f"{folder}: ", "")
             raise InputError(f"{repo}: this repository does not hold a valid run: {reason}") from None
         write_json(folder / PULLED, {"repository": repo, "commit": commit})
-    return out
-
-
-def _copy_bundled(model: Path, out: Path) -> Path:
-    with new_folder(out) as folder:
-        stage(model, folder)
-        shutil.copyfile(model / CARD, folder / CARD)
     return out
 
 

@@ -20,8 +20,7 @@ from structviews.kernels.cells import MERGED_PASSES, TreeCell, run_merged
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.kernels.steps import EPSILON, folded
-from structviews.runtime.products import ROWS, Product, prepared
-from structviews.runtime.scratch import scratch
+from structviews.runtime.products import ROWS, Product, prepared, scratch
 
 # So many inner nodes, of a dozen sentences, are faster without what distinct leaves send: a product reads its weight,
 # and that takes longer than to multiply a few rows.

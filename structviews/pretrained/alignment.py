@@ -165,10 +165,7 @@ class Aligner:
     def _read(self, windows: Sequence["Encoding"], sizes: Array, counts: Array) -> Array:
         """Which pieces are read in their window: none that was added, and of the overlap the half farther from the cut.
 
-        Args:
-            windows: of all sentences.
-            sizes: ``(w,)`` number of pieces of each.
-            counts: ``(B,)`` number of windows of each sentence.
+        There are ``sizes (w,)`` pieces in each window, and ``counts (B,)`` windows of each sentence.
         """
         own = _joined((window.special_tokens_mask for window in windows), sizes.sum()) == 0
         ranks = np.cumsum(own) - own

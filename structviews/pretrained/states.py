@@ -21,7 +21,7 @@ from structviews.pretrained.encoder_name import EncoderName, Identity
 from structviews.pretrained.loading import Loaded, files_digest, found_folder, load_encoder, read_sizes
 from structviews.runtime.arrays import Array, inverse_of, stable_argsort, starts_of
 from structviews.runtime.device import best_device, send, to_tensor
-from structviews.words.vocabulary import SentenceWords
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
 from structviews.words.word_settings import FIRST
 
 # Pieces of a product, with padding, by device: few on a CPU, as sentences of one length leave the least padding, and
@@ -231,27 +231,38 @@ def _frozen(folder: Path, files: str, device: torch.device) -> Loaded:
     return loaded._replace(model=loaded.model.requires_grad_(False).to(device))
 
 
-class ContextualWords(SentenceWords):
-    """The words of sentences, each with its state in the sentence.
+class ContextualWords(Vocabulary):
+    """The words of sentences, each with its state in the sentence, so that each is one beyond the vocabulary.
+
+    The vocabulary itself is empty, and its table has one row, which no word reads.
 
     Args:
         encoder: whose states they are.
+
+    Attributes:
+        dim: dimension d of a vector.
+        identity: digest, 16 bytes, of what decides the vectors.
     """
 
     def __init__(self, encoder: FrozenEncoder):
-        super().__init__()
+        super().__init__([UNKNOWN])
         self.encoder = encoder
         self.dim = encoder.dim
         self.identity = encoder.identity.digest
 
-    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """See ``SentenceWords``.
+    def look_up(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
+        """See ``Vocabulary``; no two words have the same id.
 
         Raises:
             InputError: if the encoder cannot be loaded.
         """
-        return self.encoder.states(sentences).cpu().numpy()
+        return each_its_own(self.encoder.states(sentences).cpu().numpy())
 
     def to(self, device: str | torch.device) -> None:
         """Move the encoder."""
         self.encoder.to(device)
+
+
+def each_its_own(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What ``ContextualWords.look_up`` returns for words with these vectors ``(n, d)``."""
+    return np.arange(1, len(vectors) + 1), vectors

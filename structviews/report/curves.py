@@ -57,16 +57,12 @@ def curves(name: str, entries: Sequence[dict[str, Any]]) -> list[Curve]:
         for metric, value in entry.items():
             if metric not in ("kind", "step", "epoch"):
                 found.setdefault((entry["kind"], metric), []).append((entry["step"], float(value)))
-    return [
-        Curve(name, *_channel(kind, metric), *_thinned(np.array(points, dtype=np.float64)))
-        for (kind, metric), points in found.items()
-    ]
-
-
-def _channel(kind: str, metric: str) -> tuple[str, str, str]:
-    """Channel, kind and metric; with several channels, metric names contain the channel (see ``log.flat``)."""
-    channel, _, own = metric.rpartition(".") if kind != "evaluation" else ("", "", metric)
-    return channel, kind, own
+    drawn = []
+    for (kind, metric), points in found.items():
+        # With several channels, names of metrics begin with the channel (see ``log.flat``).
+        channel, _, own = metric.rpartition(".") if kind != "evaluation" else ("", "", metric)
+        drawn.append(Curve(name, channel, kind, own, *_thinned(np.array(points, dtype=np.float64))))
+    return drawn
 
 
 def _thinned(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

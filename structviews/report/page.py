@@ -24,8 +24,16 @@ from structviews.evaluation.scores.results import all_results
 from structviews.evaluation.scores.tables import ScoreTable, score_table
 from structviews.parsing import svg
 from structviews.report import curves, html
-from structviews.report.projection import Classes, Projection, cloud, project
-from structviews.report.sample import Sample, prepared, read_labels, sample_vectors
+from structviews.report.projection import (
+    Classes,
+    Projection,
+    Sample,
+    cloud,
+    prepared,
+    project,
+    read_labels,
+    sample_vectors,
+)
 from structviews.runs.folder import model_checksum, read_log, run_names
 from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
 from structviews.runtime import pictures

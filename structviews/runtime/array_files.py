@@ -11,16 +11,14 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from structviews.errors import InputError
 from structviews.runtime.files import digest, sync_folder, writing
 from structviews.runtime.machine import available_bytes, check_memory
-
-# Characters of numpy's reason that an error shows.
-LONGEST = 120
+from structviews.runtime.wording import reason
 
 
 def map_array(path: Path) -> np.ndarray:
@@ -66,7 +64,8 @@ def read_member(path: Path, members: zipfile.ZipFile, name: str) -> np.ndarray:
     info = members.getinfo(f"{name}.npy")
     with members.open(info) as stream:
         try:
-            shape, by_columns, kind = read_header(stream)
+            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            shape, by_columns, kind = read[np.lib.format.read_magic(stream)](stream)
         except Exception as error:
             raise InputError(f"{path}: {name} is not an array ({reason(error)}): write it with numpy.savez") from None
         size = math.prod(shape) * kind.itemsize
@@ -83,17 +82,6 @@ def read_member(path: Path, members: zipfile.ZipFile, name: str) -> np.ndarray:
     if len(content) != size:
         raise InputError(f"{path}: {name} ends early: copy the file again")
     return np.frombuffer(content, kind).reshape(shape, order="F" if by_columns else "C")
-
-
-def read_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether columns come first, and type of the array that follows."""
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    return read[np.lib.format.read_magic(stream)](stream)
-
-
-def reason(error: Exception) -> str:
-    """The beginning of an error's message, on one line."""
-    return " ".join(str(error).split())[:LONGEST] or type(error).__name__
 
 
 AT_ONCE = 8192

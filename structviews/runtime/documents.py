@@ -15,6 +15,7 @@ import msgspec
 
 from structviews.errors import InputError
 from structviews.runtime.files import write_bytes
+from structviews.runtime.wording import reason
 
 T = TypeVar("T")
 CHECKSUM = "checksum"
@@ -47,7 +48,7 @@ def converted(content: object, kind: type[T], source: object, remedy: str) -> T:
     try:
         return msgspec.convert(content, kind)
     except UNREADABLE as error:
-        raise InputError(f"{source}: {_reason(error)}: {remedy}") from None
+        raise InputError(f"{source}: {reason(error)}: {remedy}") from None
 
 
 def read_json(path: Path, kind: Any, remedy: str) -> Any:
@@ -64,7 +65,7 @@ def parse_json(content: bytes, kind: Any, source: object, remedy: str) -> Any:
     try:
         parsed = msgspec.json.decode(content.removeprefix(BOM))
     except UNREADABLE as error:
-        raise InputError(f"{source}: not JSON ({_reason(error)}): {remedy}") from None
+        raise InputError(f"{source}: not JSON ({reason(error)}): {remedy}") from None
     return checked(parsed, kind, source, remedy)
 
 
@@ -91,7 +92,7 @@ def read_toml(path: Path, remedy: str) -> dict[str, Any]:
         table = tomllib.loads(content.decode("utf-8"))
         _check_depth(table, DEEPEST_TOML)
     except UNREADABLE as error:
-        raise InputError(f"{path}: not TOML ({_reason(error)}): {remedy}") from None
+        raise InputError(f"{path}: not TOML ({reason(error)}): {remedy}") from None
     return table
 
 
@@ -123,14 +124,9 @@ def read_sealed(path: Path, kind: Any, remedy: str) -> Any:
         InputError: if it cannot be read, is of another type, or was changed since.
     """
     content = read_json(path, dict[str, Any], remedy)
-    check_seal(content, path, remedy)
-    return checked(content, kind, path, remedy)
-
-
-def check_seal(content: Mapping[str, Any], path: Path, remedy: str) -> None:
-    """Raise InputError unless a document's checksum is that of its content."""
     if content.get(CHECKSUM) != checksum(content):
         raise InputError(f"{path}: damaged: its checksum does not match its content: {remedy}")
+    return checked(content, kind, path, remedy)
 
 
 def checksum(content: Mapping[str, Any]) -> str:
@@ -144,7 +140,3 @@ def _content(path: Path, remedy: str) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or 'cannot be read').lower()}: {remedy}") from None
-
-
-def _reason(error: Exception) -> str:
-    return "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())[:200]

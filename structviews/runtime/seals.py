@@ -18,6 +18,7 @@ from safetensors.numpy import save as save_arrays
 from structviews.errors import InputError
 from structviews.runtime.documents import UNREADABLE, parse_json
 from structviews.runtime.files import digest, write_bytes
+from structviews.runtime.wording import reason
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -148,7 +149,7 @@ def _read(path: Path, framework: str, remedy: str, *, head_only: bool = False) -
             head = _head(path, file, remedy)
             content = {} if head_only else {name: file.get_tensor(name) for name in sorted(head.shapes)}
     except (SafetensorError, OSError, MemoryError, RuntimeError) as error:
-        raise damaged(path, " ".join(str(error).split())[:200] or type(error).__name__, remedy) from None
+        raise damaged(path, reason(error), remedy) from None
     if not head_only:
         check_data(path, head, content, remedy)
     return head, content

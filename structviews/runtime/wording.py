@@ -28,6 +28,13 @@ def duration(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24:02} h"
 
 
+def reason(error: BaseException) -> str:
+    """The beginning of an error's message, on one line; its type if it has none."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
 # What went wrong, by the innermost error; most exact first.
 REASONS: tuple[tuple[type[OSError], str], ...] = (
     (socket.gaierror, "no network connection"),

@@ -31,7 +31,7 @@ from structviews.runtime.wording import counted
 from structviews.training.checkpoint import Progress
 from structviews.training.ranks import Ranks, deal
 from structviews.words import CONTEXTUAL, FIXED
-from structviews.words.vector_files import WordVectors, corpus_words
+from structviews.words.vector_files import WordVectors, fixed_words
 from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import RANDOM
 
@@ -75,15 +75,20 @@ class Inputs:
         return Parsed.of(self.corpus, self.vectors, self.encoder.identity if self.encoder else None)
 
     def words(self, config: TrainConfig) -> tuple[dict[str, Vocabulary], Tensor | None]:
-        """The vocabulary of each channel, and the fixed channel's table; see ``corpus_words``."""
+        """The vocabulary of each channel, and the fixed channel's table ``(words, dim)``."""
         words = config.words
         unknown = np.random.default_rng(config.optimisation.seed) if words.unknown_words == RANDOM else None
-        of_corpus = [name for name in words.channels if name != CONTEXTUAL]
-        vocabularies, fixed = corpus_words(of_corpus, self.corpus, self.vectors, words.vocabulary, unknown)
-        if self.encoder and CONTEXTUAL in words.channels:
-            vocabularies[CONTEXTUAL] = ContextualWords(self.encoder)
-        table = None if fixed is None else torch.from_numpy(fixed)
-        return {name: vocabularies[name] for name in words.channels}, table
+        vocabularies: dict[str, Vocabulary] = {}
+        table = None
+        for name in words.channels:
+            if name == FIXED and self.vectors:
+                vocabularies[name], fixed = fixed_words(self.corpus, self.vectors, unknown)
+                table = torch.from_numpy(fixed)
+            elif name == CONTEXTUAL and self.encoder:
+                vocabularies[name] = ContextualWords(self.encoder)
+            else:
+                vocabularies[name] = Vocabulary.of_corpus(self.corpus, words.vocabulary)
+        return vocabularies, table
 
 
 class Step(NamedTuple):

@@ -38,20 +38,17 @@ class _Sentences:
 
     def __iter__(self) -> Iterator[list[str]]:
         try:
-            yield from self._read()
+            for number in range(self._corpus.n_shards):
+                table = self._corpus.shard(number)
+                for lists in table["tokens"].chunks:
+                    forms = list(spelt(lists.values.dictionary.to_pylist(), self._uncased))
+                    words = np.array(forms, dtype=object)[lists.values.indices.to_numpy()]
+                    yield from (words[a:b].tolist() for a, b in pairwise(lists.offsets.to_numpy()))
+                self._done += table.num_rows
+                if self._progress:
+                    self._progress(self._done, self._total)
         except Exception as error:
             self.error = error
-
-    def _read(self) -> Iterator[list[str]]:
-        for number in range(self._corpus.n_shards):
-            table = self._corpus.shard(number)
-            for lists in table["tokens"].chunks:
-                forms = list(spelt(lists.values.dictionary.to_pylist(), self._uncased))
-                words = np.array(forms, dtype=object)[lists.values.indices.to_numpy()]
-                yield from (words[a:b].tolist() for a, b in pairwise(lists.offsets.to_numpy()))
-            self._done += table.num_rows
-            if self._progress:
-                self._progress(self._done, self._total)
 
 
 REMEDY = "start over"
@@ -107,25 +104,20 @@ def learn_file(out: Path, corpus: ParsedCorpus, config: Word2VecConfig, progress
     holds until the end.
 
     Args:
-        out: the file, see ``save_model``.
+        out: the file; with sub-words in fastText's own format, else as ``save_vectors`` writes it.
         corpus, config, progress: see ``learn_model``.
     """
     check_name(out, config)
     state = out.with_name(f".{out.name}.state")
     model = learn_model(corpus, config, state, progress)
-    save_model(out, model)
-    state.unlink()
-    return len(model.wv)
-
-
-def save_model(out: Path, model: Any) -> None:
-    """Write the vectors of ``learn_model``: with sub-words in fastText's own format, else as ``save_vectors`` does."""
-    if hasattr(model.wv, "vectors_ngrams"):
+    if config.subwords:
         from gensim.models.fasttext import save_facebook_model  # noqa: PLC0415 - an extra
 
         write_whole(out, lambda file: save_facebook_model(model, file))
     else:
         save_vectors(out, model.wv.index_to_key, model.wv.vectors)
+    state.unlink()
+    return len(model.wv)
 
 
 def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progress: OnProgress | None = None) -> Any:

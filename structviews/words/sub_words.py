@@ -120,14 +120,11 @@ class SubWords:
             last = max(first + 1, int(np.searchsorted(ends, begin + ROWS_AT_ONCE, "right")))
             some = np.flatnonzero(counts[first:last])
             if len(some):
-                read = self._read_rows(indices[begin : ends[last - 1]])
+                chosen = indices[begin : ends[last - 1]]
+                read = self.rows[chosen] if self.scales is None else restore(self.rows[chosen], self.scales[chosen])
                 sums[first + some] = np.add.reduceat(read, (ends - counts)[first + some] - begin)
             first = last
         return sums, counts
-
-    def _read_rows(self, indices: np.ndarray) -> np.ndarray:
-        rows = self.rows[indices]
-        return rows if self.scales is None else restore(rows, self.scales[indices])
 
     def quantised(self) -> tuple[np.ndarray, np.ndarray]:
         """The rows ``(buckets, dim)`` in int8, and their scales ``(buckets,)``; of rows that are float32."""

@@ -22,7 +22,6 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.runtime.files import clear, digest, write_whole, writing
 from structviews.runtime.terminal import OnProgress
-from structviews.words import FIXED
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_formats import LINES_AT_ONCE, Block, FastTextFile, VectorSource, warn_of_file
 from structviews.words.vocabulary import Vocabulary, spelt
@@ -181,31 +180,6 @@ class WordVectors:
         return digest.hexdigest()
 
 
-def corpus_words(
-    channels: Sequence[str],
-    corpus: ParsedCorpus,
-    vectors: WordVectors | None,
-    size: int,
-    unknown: np.random.Generator | None = None,
-) -> tuple[dict[str, Vocabulary], np.ndarray | None]:
-    """The vocabulary of each channel on a corpus, and the fixed channel's table (see ``fixed_words``) or None.
-
-    Args:
-        channels: names of the channels.
-        corpus: the corpus.
-        vectors: word vectors of the fixed channel, if there is one.
-        size: vocabulary size of the trained channel, which keeps the most frequent words.
-        unknown: see ``fixed_words``.
-    """
-    vocabularies, table = {}, None
-    for channel in channels:
-        if vectors and channel == FIXED:
-            vocabularies[channel], table = fixed_words(corpus, vectors, unknown)
-        else:
-            vocabularies[channel] = Vocabulary.of_corpus(corpus, size)
-    return vocabularies, table
-
-
 def fixed_words(
     corpus: ParsedCorpus, vectors: WordVectors, unknown: np.random.Generator | None = None
 ) -> tuple[Vocabulary, np.ndarray]:
@@ -316,11 +290,7 @@ def _parts(reader: pa.ipc.RecordBatchFileReader) -> list[Part]:
 
 
 def _part(reader: pa.ipc.RecordBatchFileReader, number: int) -> Part:
-    """A record batch with its words checked; its vectors are checked when they are first read.
-
-    Raises:
-        ValueError: if it is not what ``_convert`` wrote.
-    """
+    """A record batch with its words checked, else ValueError; its vectors are checked when they are first read."""
     batch, digests = reader.get_batch_with_custom_metadata(number)
     words, lists = batch["word"], batch["vector"]
     words.validate(full=True)

@@ -204,17 +204,19 @@ class VectorSource(NamedTuple):
             buffer = buffer[at:]
             if words:
                 matrix = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self.dim)
-                self._check_finite(matrix, words, done)
+                _check_finite(self.path, matrix, words, done)
                 done += len(words)
                 yield pa.array(words, pa.string()), matrix
         if (buffer + self.stream.read(1)).strip(b"\n"):
             raise InputError(f"{self.path}: has data after the {n_words} words of its header: copy it again")
 
-    def _check_finite(self, matrix: np.ndarray, words: Sequence[str], done: int) -> None:
-        bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
-        if len(bad):
-            where = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]]!r}"
-            raise InputError(f"{where}: its vector has a value that is NaN or infinite: copy the file again")
+
+def _check_finite(path: Path, vectors: np.ndarray, words: Sequence[str], done: int) -> None:
+    """Raise InputError for the first vector with a value that is not finite, after ``done`` words before these."""
+    bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
+    if len(bad):
+        where = f"{path}: word {done + bad[0] + 1}, {words[bad[0]]!r}"
+        raise InputError(f"{where}: its vector has a value that is NaN or infinite: copy the file again")
 
 
 def _parse(block: bytes, dim: int) -> tuple[pa.Array, np.ndarray] | None:
@@ -359,12 +361,10 @@ class FastTextFile(NamedTuple):
             if END_OF_LINE in words:
                 sums[words.index(END_OF_LINE)] = counts[words.index(END_OF_LINE)] = 0
             vectors = (own + sums) / (1 + counts[:, None]).astype(np.float32)
-            bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-            if len(bad):
-                where = f"{self.path}: word {done + bad[0] + 1}, {words[bad[0]].decode(errors='replace')!r}"
-                raise InputError(f"{where}: its vector has a value that is NaN or infinite: copy the file again")
+            spelt = [word.decode(errors="replace") for word in words]
+            _check_finite(self.path, vectors, spelt, done)
             done += len(words)
-            yield pa.array([word.decode(errors="replace") for word in words], pa.string()), vectors
+            yield pa.array(spelt, pa.string()), vectors
 
     def _words(self) -> Iterator[list[bytes]]:
         """The words, block by block."""

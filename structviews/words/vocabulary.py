@@ -3,7 +3,6 @@
 Shapes: V word types; index 0 of every array of theirs is for unknown words.
 """
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -101,36 +100,6 @@ class Vocabulary:
             return Vocabulary(words, uncased=self.uncased)
         counts = dict(zip(other.words, other.counts.tolist(), strict=True))
         return Vocabulary(words, np.array([counts.get(word, 0) for word in words], dtype=np.int64), self.uncased)
-
-
-class SentenceWords(Vocabulary, ABC):
-    """Words whose vectors depend on their sentence, so that each word of a batch is one beyond the vocabulary.
-
-    The vocabulary itself is empty, and its table has one row, which no word reads.
-
-    Attributes:
-        dim: dimension d of a vector.
-        identity: digest, 16 bytes, of what decides the vectors.
-    """
-
-    dim: int
-    identity: bytes
-
-    def __init__(self) -> None:
-        super().__init__([UNKNOWN])
-
-    @abstractmethod
-    def vectors(self, sentences: Sequence[Sequence[str]]) -> np.ndarray:
-        """The vector of each word in its sentence, ``(n, d)``, float32."""
-
-    def look_up(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-        """See ``Vocabulary``; no two words have the same id."""
-        return each_its_own(self.vectors(sentences))
-
-
-def each_its_own(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What ``SentenceWords.look_up`` returns for words with these vectors ``(n, d)``."""
-    return np.arange(1, len(vectors) + 1), vectors
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Every adapter has the core's limit for the words of a sentence, and its rule for empty text."""
 
+import importlib
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -70,3 +72,22 @@ def test_longer_sentences_are_an_error_or_cut(run, encoded):
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     with pytest.raises(InputError, match="unknown overlong 'drop'"):
         encoded(run, TEXTS, overlong="drop")
+
+
+@pytest.mark.parametrize(
+    ("adapter", "modules", "extra"),
+    [
+        ("mteb", ["mteb", "mteb.models"], "mteb"),
+        (
+            "sentence_transformers",
+            ["sentence_transformers", "sentence_transformers.base.modules"],
+            "sentence-transformers",
+        ),
+    ],
+)
+def test_without_the_toolkit_the_extra_is_named(monkeypatch, adapter, modules, extra):
+    for name in modules:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, f"structviews.adapters.{adapter}", raising=False)
+    with pytest.raises(ImportError, match=rf"pip install 'structviews\[{extra}\]'"):
+        importlib.import_module(f"structviews.adapters.{adapter}")

@@ -173,24 +173,3 @@ def test_what_is_no_run_is_told_by_fit(tmp_path, words_run):
         SentenceVectorizer(words_run, view="dep").fit(TEXTS)
     with pytest.raises(InputError, match="unknown pooling 'max'"):
         SentenceVectorizer(words_run, pooling="max").fit(TEXTS)
-
-
-def test_memory_keeps_vectors_on_disk(words_run, tmp_path, monkeypatch):
-    """As another process finds them; those of other weights are refused."""
-    encoded, encode = [], Embedder.encode
-    monkeypatch.setattr(Embedder, "encode", lambda self, *given: (encoded.append(given), encode(self, *given))[1])
-    run = shutil.copytree(words_run, tmp_path / "run")
-
-    def fitted():
-        pipeline = make_pipeline(SentenceVectorizer(run), LogisticRegression(), memory=str(tmp_path / "memory"))
-        return pipeline.fit(TEXTS, LABELS)
-
-    expected = fitted().predict(TEXTS)
-    encoded.clear()
-    again = fitted()
-    assert not encoded
-    assert again.predict(TEXTS).tolist() == expected.tolist()
-    weights = load_file(run / "model.safetensors")
-    write_arrays(run / "model.safetensors", {name: 2 * each for name, each in weights.items()})
-    with pytest.raises(InputError, match="changed since this vectorizer was fitted"):
-        fitted().predict(TEXTS)

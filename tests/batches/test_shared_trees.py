@@ -134,10 +134,3 @@ def test_few_inner_nodes_are_not_compared(kind, compared_from):
     once, twice = (merged(sentences, kind, compared_from)[0].levels for sentences in (some, some * 2))
     assert once[1] == twice[1]
     assert (once == twice) == (compared_from == 0)
-
-
-@kinds
-def test_moving_moves_the_trees(kind):
-    words = Vocabulary([UNKNOWN, "a"])
-    ids = collate(SHAPES["mixed"], {"words": words}, KINDS, merged=True).ids["words"].to("meta")
-    assert getattr(ids, kind).of_nodes.device.type == "meta"

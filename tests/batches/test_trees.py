@@ -4,10 +4,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees_for_tests import SHAPES, WORDS, chain, gum, sentences, star
+from trees_for_tests import SHAPES, WORDS, chain, gum, sentences
 
 from structviews.batches.batch import collate
-from structviews.batches.trees import words_of_leaves
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 KINDS = ("dependency", "constituency")
@@ -30,12 +29,6 @@ def parents_and_children(sentences, kind):
 
 def schedule(sentences, kind):
     return getattr(collate(sentences, {}, [kind]), f"{kind}_trees")
-
-
-def levels(sentences, kind):
-    """Where each level begins and the last one ends, by the heights that sentences have of their nodes."""
-    heights = [height for sentence in sentences for height in getattr(sentence, f"{kind}_heights")]
-    return [sum(height < level for height in heights) for level in range(max(heights) + 2)]
 
 
 def check(sentences, kind):
@@ -103,7 +96,6 @@ def check(sentences, kind):
 @given(st.lists(sentences(), min_size=1, max_size=6))
 @settings(max_examples=60)
 def test_random_trees(kind, some):
-    assert schedule(some, kind).levels == levels(some, kind)
     check(some, kind)
     check_rows(some, kind)
 
@@ -146,7 +138,6 @@ def test_words_know_the_trees_that_they_were_laid_over():
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes(kind, shape):
-    assert schedule(SHAPES[shape], kind).levels == levels(SHAPES[shape], kind)
     check(SHAPES[shape], kind)
     check_rows(SHAPES[shape], kind)
 
@@ -154,47 +145,15 @@ def test_shapes(kind, shape):
 @pytest.mark.parametrize("kind", KINDS)
 def test_real_trees(kind):
     some = gum(150)
-    assert schedule(some, kind).levels == levels(some, kind)
     check(some, kind)
 
 
-def test_the_levels_of_a_star_and_of_a_chain():
-    trees = collate([star(5), chain(3)], {}, ["dependency"]).dependency_trees
-    assert trees.levels == [0, 5, 7, 8]
-    # The star's middle has four children; the chain's next to last has one, and is the first one's.
-    assert trees.siblings == [[], [2, 1, 1, 1], [1]]
-    assert trees.edges == [0, 0, 5, 6]
-
-
-def test_the_nodes_of_words():
-    some = SHAPES["mixed"]
-    expected, start = [], 0
-    for sentence in some:
-        expected += range(start, start + len(sentence.tokens))
-        start += 2 * len(sentence.tokens) - 1
-    assert words_of_leaves(collate(some, {}, []).lengths).tolist() == expected
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_moving_keeps_all_fields(kind):
-    trees = getattr(collate(SHAPES["mixed"], {}, [kind]), f"{kind}_trees")
-    moved = trees.to("meta")
-    tensors = ["rank", "words", "roots", "parent", "children", "slot", "counts", "parent_row"]
-    assert all(
-        getattr(moved, name).is_meta and getattr(moved, name).shape == getattr(trees, name).shape for name in tensors
-    )
-    for name in ("levels", "edges", "siblings", "sides"):
-        assert getattr(moved, name) == getattr(trees, name)
-
-
-def test_moving_words_moves_their_rows():
-    ids = collate(SHAPES["mixed"], {"words": Vocabulary([UNKNOWN, *WORDS])}, KINDS).ids["words"]
-    moved = ids.to(torch.device("meta"))
-    assert moved.distinct.is_meta
+def test_moving_moves_all_tensors_and_keeps_the_rest():
+    batch = collate(SHAPES["mixed"], {"words": Vocabulary([UNKNOWN, *WORDS])}, KINDS)
+    moved = batch.to("meta")
     for kind in KINDS:
-        rows, there = getattr(ids, kind), getattr(moved, kind)
-        assert there.sides == rows.sides
-        for name, tensor in vars(rows).items():
-            if name != "sides":
-                assert getattr(there, name).is_meta
-                assert getattr(there, name).shape == tensor.shape
+        for of, other in ((batch, moved), (batch.ids["words"], moved.ids["words"])):
+            for name, value in vars(getattr(of, kind)).items():
+                found = getattr(getattr(other, kind), name)
+                assert found.is_meta if isinstance(value, torch.Tensor) else found == value
+                assert not isinstance(value, torch.Tensor) or found.shape == value.shape

@@ -30,13 +30,7 @@ def test_what_each_view_notices(command, corpus):
     ended = command("compare", "default-small", "--by", "passive,swapped-arguments,numbers", "--show", "1")
     output = ended.output.decode()
     assert ended.code == 0, ended.errors
-    for expected in (
-        "+ passive",
-        "- swapped-arguments",
-        "-> The",
-        "ed by the ",
-        "fewer than two sentences: numbers",
-    ):
+    for expected in ("+ passive", "- swapped-arguments", "-> The", "ed by the ", "fewer than two sentences: numbers"):
         assert expected in output
     again = command("compare", "default-small", "--by", "passive,swapped-arguments,numbers", "--show", "1")
     assert again.output == ended.output
@@ -57,12 +51,9 @@ def test_a_contrast_without_sentences_is_named(command, corpus, monkeypatch):
 def test_errors(command, tmp_path):
     error = fails(command, tmp_path, "compare", "default")
     assert error == "error: default: give a second run to compare its scores with, or --by with perturbations"
-    error = fails(command, tmp_path, "compare", "default", "--corpus", "x.parsed")
-    assert error == "error: --corpus x.parsed: only with --by, which names perturbations, such as --by all"
-    error = fails(command, tmp_path, "compare", "default", "default-small", "--show", "3")
-    assert error == "error: --show 3: only with --by, which names perturbations, such as --by all"
-    error = fails(command, tmp_path, "compare", "default", "default-small", "--sentences", "2")
-    assert error == "error: --sentences 2: only with --by, which names perturbations, such as --by all"
+    for option, value in (("--corpus", "x.parsed"), ("--show", "3"), ("--sentences", "2")):
+        error = fails(command, tmp_path, "compare", "default", "default-small", option, value)
+        assert error == f"error: {option} {value}: only with --by, which names perturbations, such as --by all"
     error = fails(command, tmp_path, "compare", "default", "--by", "passives", "--corpus", "x.parsed")
     assert "unknown perturbation 'passives' (did you mean passive?)" in error
     error = fails(command, tmp_path, "compare", "default", "--by", "passive")

@@ -10,10 +10,10 @@ import pytest
 from shell import shell_command
 from typer.core import TyperGroup
 
-import structviews.corpus.parsed_corpus
 from structviews.cli import app as cli
 from structviews.cli import console as printing
 from structviews.cli.console import write
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.terminal import Terminal
 
 
@@ -31,7 +31,7 @@ def failing_with(error, monkeypatch):
     def fail(*_):
         raise error
 
-    monkeypatch.setattr(structviews.corpus.parsed_corpus.ParsedCorpus, "open", fail)
+    monkeypatch.setattr(ParsedCorpus, "open", fail)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,6 @@ def failing_with(error, monkeypatch):
         (MemoryError(), "MemoryError: give it less at once, or more memory"),
         (Panic("null"), "Panic: null: for the traceback, run structviews --traceback inspect"),
         (KeyError("x" * 1000), f"KeyError: '{'x' * 299}: for the traceback, run structviews --traceback inspect"),
-        (OSError("unheard of"), "OSError: unheard of: for the traceback, run structviews --traceback inspect"),
     ],
 )
 def test_an_unforeseen_error_is_one_line(command, monkeypatch, error, line):
@@ -63,17 +62,12 @@ def test_the_traceback_comes_where_it_is_asked_for(command, monkeypatch):
         assert ended.errors[-1].startswith("error: structviews inspect: RuntimeError")
 
 
-def test_an_interrupt_is_one_line(command, monkeypatch):
-    failing_with(KeyboardInterrupt(), monkeypatch)
-    ended = command("inspect", "x.parsed")
-    assert (ended.code, ended.errors) == (130, ["stopped"])
-
-
-def test_an_interrupt_while_the_command_line_is_read_is_one_line(command, monkeypatch):
+@pytest.mark.parametrize("place", [(TyperGroup, "make_context"), (ParsedCorpus, "open")])
+def test_an_interrupt_is_one_line(command, monkeypatch, place):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(TyperGroup, "make_context", stopped)
+    monkeypatch.setattr(*place, stopped)
     ended = command("inspect", "x.parsed")
     assert (ended.code, ended.errors) == (130, ["stopped"])
 

@@ -73,17 +73,10 @@ def test_what_is_here_comes_before_what_is_in_runs(command, runs, tmp_path):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("table data", "data: not a run: it has no config.toml; give a folder that structviews train made"),
         ("table runs/dep-const data", "data: not a run: it has no config.toml; give"),
         ("table runs/note.txt", "runs/note.txt: not a run: it is a file; give"),
         ("table dep-cnst", "dep-cnst: not a run: no such folder (did you mean runs/dep-const?); give"),
-        ("table elsewhere", "elsewhere: not a run: no such folder; give"),
         ("table runs runs/dep-const", "runs/dep-const: named twice: name each run once"),
-        ("eval runs dep-const --senteval none", "runs/dep-const: named twice: name each run once"),
-        (
-            "encode sweep x.txt -o x.npy",
-            "runs/sweep: a folder of 2 runs: name one of them, such as runs/sweep/bow-avg-seed1",
-        ),
         ("runs expand runs --vectors x.vec", "runs: a folder of 3 runs: name one of them, such as runs/dep-const"),
         (f"table {'x' * 300}", f"{'x' * 300}: not a run: no such folder; give"),
     ],
@@ -149,16 +142,11 @@ def test_baselines_have_a_folder_of_their_own(command, tmp_path):
     assert str(default_folder("sentence-transformers:models/all-MiniLM-L6-v2/", {})) == "runs/all-MiniLM-L6-v2"
 
 
-def test_a_wrong_baseline_is_told_before_the_corpus(command, tmp_path):
-    assert "unknown baseline 'siff' (did you mean sif?): choose" in fails(command, tmp_path, "baseline", "siff")
-
-
 def test_training_on_a_device(command, tmp_path):
     topic_corpus(tmp_path / "x.parsed")
     train = ("train", "--views", "bow,avg", "--hidden", "4", "--word-dim", "4", "--epochs", "1")
     assert "--device gpu: no such device" in fails(command, tmp_path, *train, "--device", "gpu")
     assert command(*train, "--device", "cpu").code == 0
-    assert "no such device" in fails(command, tmp_path, "runs", "sweep", "--views", "bow,avg", "--device", "gpu")
 
 
 @pytest.fixture

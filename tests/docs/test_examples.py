@@ -104,14 +104,6 @@ def test_train_a_pair(tmp_path):
     np.testing.assert_allclose(found.numpy()[[0] * 3 + [1] * 3, range(6)], [cosine for cosine, _ in hits], atol=0.02)
 
 
-@pytest.mark.slow
-def test_train_a_pair_with_faiss(tmp_path):
-    pytest.importorskip("faiss")
-    printed = run("train_a_pair", tmp_path)
-    assert "vectors, searched by FAISS" in printed
-    hits_of(printed, queries=2)
-
-
 def test_own_view(tmp_path):
     printed = run("own_view", tmp_path)
     cosine = {view: float(value) for view, value in re.findall(r"^(\w+) +cosine (\d\.\d{3}) of: The", printed, re.M)}

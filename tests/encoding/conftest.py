@@ -12,7 +12,7 @@ def runs_of_all_kinds(tmp_path_factory):
 
 
 @pytest.fixture(params=KINDS)
-def embedder_of_each_kind(runs_of_all_kinds, request, monkeypatch):
+def embedder(runs_of_all_kinds, request, monkeypatch):
     """Not used yet. A run's own parser is the built-in one, instead of one that only tests have."""
     embedder = Embedder.load(runs_of_all_kinds[request.param])
     for each in (embedder, *getattr(embedder, "members", ())):

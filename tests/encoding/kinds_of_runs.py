@@ -16,6 +16,7 @@ from structviews.words.vocabulary import count_words
 
 # All that vectors made elsewhere know.
 TEXTS = [["A", "bird", "sings", "."], ["The", "tree", "is", "dead", "."], ["It"]]
+RANDOM = {"views": ["dep", "seq"], "hidden": 4, "word_dim": 6}
 KINDS = ["default", "trees", "words", "expanded", "average", "sif", "random", "joined", "vectors"]
 
 
@@ -31,15 +32,11 @@ def make_runs(folder):
         "words": train(small_config(corpus, folder / "words", ("seq", "avg"), epochs=1)),
         "average": make_baseline("average", corpus, folder / "average", vectors, None, console=quiet),
         "sif": make_baseline("sif", corpus, folder / "sif", vectors, None, console=quiet),
-        "random": make_baseline(
-            "random",
-            corpus,
-            folder / "random",
-            None,
-            {"views": ["dep", "seq"], "hidden": 4, "word_dim": 6},
-            console=quiet,
-        ),
+        "random": make_baseline("random", corpus, folder / "random", None, RANDOM, console=quiet),
     }
+    both = {"channels": ("fixed", "trained"), "vectors": str(vectors)}
+    made["channels"] = train(small_config(corpus, folder / "channels", ("seq", "avg"), epochs=1, **both))
+    made["generative"] = train(small_config(corpus, folder / "g", ("seq",), epochs=1, objective="generative"))
     made["joined"] = join_runs([made["trees"], made["average"]], folder / "joined")
     made["expanded"] = shutil.copytree(made["words"], folder / "expanded")
     expand(made["expanded"], vectors)

@@ -1,16 +1,16 @@
 import shutil
-import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from corpora import opened, random_trees, small_config, topic_corpus
+from corpora import opened, small_config, topic_corpus
 from safetensors.numpy import load_file, save_file
 from vector_files import random_vectors, write_vectors
 
+from structviews.batches.batch import collate
+from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.expansion import Expansion, expand, fit_map, r_squared
+from structviews.encoding.expansion import Expansion, expand
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run
@@ -66,24 +66,11 @@ def both(trained_runs, tmp_path):
 
 def word_vector(embedder, channel, view, word):
     """The vector that a view reads for a word."""
-    from structviews.batches.batch import collate
-    from structviews.corpus.sentence import ParsedSentence
-
     batch = collate([ParsedSentence(("the", word, word, "zzz"))], embedder.vocabularies, ["tokens"])
     with torch.no_grad():
         found = embedder.model.channels[channel].tables[view].lookup(batch.ids[channel]).numpy()
     np.testing.assert_array_equal(found[1], found[2])
     return found[1]
-
-
-def test_an_affine_map_is_found_again_and_its_r_squared_is_one():
-    rng = np.random.default_rng(0)
-    x, affine = rng.standard_normal((50, 4)), rng.standard_normal((5, 3))
-    y = x @ affine[:-1] + affine[-1]
-    np.testing.assert_allclose(fit_map(x, y), affine, atol=1e-12)
-    assert r_squared(x, y, affine) == pytest.approx(1)
-    constant = np.vstack([np.zeros((4, 3)), y.mean(axis=0)])
-    assert r_squared(x, y, constant) == pytest.approx(0)
 
 
 def test_every_word_of_the_file_gets_its_vector(run, vectors):
@@ -92,6 +79,7 @@ def test_every_word_of_the_file_gets_its_vector(run, vectors):
     before = Embedder.load(run)  # its own words are all that is asked of it
     expand(run, vectors)
     after = Embedder.load(run)
+    assert after.description == ("vector, expanded" if "trained" in config.words.channels else "vector")
     words = [*file.words.to_pylist(), "the", "zzz", *before.vocabularies[config.words.channels[0]].words[1:]]
     for channel in config.words.channels:
         known = before.vocabularies[channel].words
@@ -115,7 +103,9 @@ def test_every_word_of_the_file_gets_its_vector(run, vectors):
 
 def test_the_report_is_of_the_fit(trained_runs, vectors, tmp_path):
     run = shutil.copytree(trained_runs["trained",], tmp_path / "run")
+    before = model_checksum(run)
     report = expand(run, vectors)
+    assert model_checksum(run) != before  # scores from before are of another run
     known = load_words(run, "trained").words[1:]
     file = WordVectors.open(vectors)
     shared = [word for word in known if file.find([word])[0] >= 0]
@@ -130,42 +120,6 @@ def test_the_report_is_of_the_fit(trained_runs, vectors, tmp_path):
         assert fit.r2 == pytest.approx(r2, abs=1e-5)
         assert fit.r2_left_out < fit.r2
     assert [fit.view for fit in report.fits] == ["dep", "const"]
-
-
-def test_only_the_maps_are_stored(both, vectors):
-    before = model_checksum(both)
-    expand(both, vectors)
-    assert model_checksum(both) != before  # scores from before are of another run
-    kept = Expansion.load(both)
-    assert [each.shape for each in kept.maps] == [(DIM + 1, 6)] * 2
-    assert kept.vectors == str(vectors)
-    assert kept.fingerprint == WordVectors.open(vectors).fingerprint
-    assert (both / "expansion.safetensors").stat().st_size < 1000
-
-
-def test_where_the_file_has_gone_the_run_warns_and_knows_its_own_words(both, vectors, tmp_path):
-    path = tmp_path / "v.vec"
-    shutil.copy(vectors, path)
-    expand(both, path)
-    sentences = [random_trees(["the", "of"]), random_trees(NEW)]
-    expected = Embedder.load(both).encode(sentences)
-    path.unlink()
-    embedder = Embedder.load(both)
-    assert embedder.description == "vector, own words only"
-    with pytest.warns(UserWarning, match=r"run: words outside its vocabulary are unknown, .*v\.vec is not there: give"):
-        found = embedder.encode(sentences)
-    np.testing.assert_allclose(found[0], expected[0], atol=1e-6)
-    unknown = replace(sentences[1], tokens=("zzz",) * len(NEW))
-    np.testing.assert_allclose(found[1], embedder.encode(unknown), atol=1e-6)
-    write_vectors(path, NEW)
-    with pytest.warns(UserWarning, match=r"v\.vec holds other vectors now: give the file with `structviews runs exp"):
-        np.testing.assert_allclose(Embedder.load(both).encode(sentences), found, atol=1e-6)
-    shutil.copy(vectors, path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        again = Embedder.load(both)
-        np.testing.assert_allclose(again.encode(sentences), expected, atol=1e-6)
-        assert again.description == "vector, expanded"
 
 
 def test_a_larger_file_with_the_same_vectors_does_for_the_fixed_channel(both, vectors, tmp_path):

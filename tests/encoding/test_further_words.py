@@ -1,7 +1,6 @@
 """Words that a run with fixed vectors reads from its file of word vectors."""
 
 import os
-import pickle
 import shutil
 import warnings
 from dataclasses import replace
@@ -16,7 +15,6 @@ from structviews.batches.batch import collate
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.expansion import Expansion, expand, located
-from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.runs.settings_file import load_run, read_settings, write_settings
 from structviews.runs.weights import load_vocabularies, load_words, read_weights, save_vocabularies, write_weights
 from structviews.training.loop import train
@@ -105,20 +103,6 @@ def test_they_are_as_if_the_run_had_stored_them(run, full, sentences, precision)
     attention = [each.attention(sentences) for each in (ours, expected)]
     assert attention[0].keys() == attention[1].keys()
     assert ours.description == expected.description
-
-
-@pytest.mark.usefixtures("quiet")
-def test_vectors_do_not_depend_on_what_was_encoded_before_or_where(run, sentences):
-    embedder = Embedder.load(run)
-    expected = embedder.encode(sentences)
-    np.testing.assert_array_equal(embedder.encode(sentences), expected)
-    alone = np.concatenate([Embedder.load(run).encode([each]) for each in sentences[::7]])
-    np.testing.assert_allclose(alone, expected[::7], atol=1e-6)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).encode(sentences), expected)
-    with open_pool(Embedder.load(run), 2) as pool:
-        vectors = embedder.encode(sentences * 40, pool=pool)
-    np.testing.assert_allclose(vectors, np.tile(expected, (40, 1)), atol=1e-6)
-    np.testing.assert_allclose(SentenceEncoder(embedder)(sentences).detach(), expected, atol=1e-5)
 
 
 @pytest.mark.usefixtures("quiet")

@@ -15,8 +15,6 @@ from structviews.encoding.kinds import trained
 from structviews.encoding.kinds.joined import JoinedEmbedder, join_runs
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
-from structviews.evaluation.scores.results import load_results
-from structviews.evaluation.scores.tables import score_table
 from structviews.runtime import device
 from structviews.training.loop import train
 
@@ -33,7 +31,7 @@ def runs(tmp_path_factory):
     return made | {"joined": join_runs(list(made.values()), folder / "joined"), "default": "default"}
 
 
-@pytest.fixture(params=["seq", "words", "joined"])
+@pytest.fixture(params=["seq", "words", "joined", "default"])
 def run(runs, request):
     return runs[request.param]
 
@@ -51,11 +49,6 @@ def test_vectors_are_close_to_those_of_fp32(run, pooling):
     assert vectors["bf16"].dtype == np.float32
     # A distance of zero would mean that all was done in fp32.
     assert 1e-9 < distances(*vectors.values()).max() < 1e-3
-
-
-def test_vectors_of_the_bundled_model():
-    exact, short = (Embedder.load("default", precision=each).encode(TOKENS) for each in ("fp32", "bf16"))
-    assert 1e-7 < distances(exact, short).max() < 1e-3
 
 
 def test_copies_and_pickles_keep_it(runs):
@@ -83,6 +76,7 @@ def test_another_process_encodes_in_it(runs, name, monkeypatch):
 def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs, runs_of_all_kinds, precision):
     members = [Embedder.load(runs_of_all_kinds["sif"]), Embedder.load(runs["seq"])]
     joined = JoinedEmbedder(members, ["sif", "seq"]).with_precision(precision)
+    assert joined.members[0].description == "vector - pc"  # words without encoders have none
     assert joined.encodes_in == precision
 
 
@@ -105,24 +99,3 @@ def test_an_unknown_precision_is_refused(runs, command):
     code, _, errors = command("encode", runs["words"], __file__, "-o", "v.npy", "--skip-blank", "--precision", "fp16")
     assert code == 2
     assert message in errors
-
-
-def test_words_without_encoders_have_no_precision(runs_of_all_kinds):
-    assert Embedder.load(runs_of_all_kinds["sif"], precision="bf16").description == "vector - pc"
-
-
-def test_scores_of_two_precisions_are_kept_apart(runs, command):
-    def scored(*flags):
-        parts = ("eval", runs["seq"], "--senteval", SAMPLES, "--tasks", "SICK14", "--partial", *flags)
-        code, _, errors = command(*parts)
-        assert code == 0, errors
-
-    scored()
-    scored("--precision", "bf16")
-    assert load_results(runs["seq"])["representation"] == "vector"
-    half = load_results(runs["seq"], "results.vector-bf16.json")
-    assert half["representation"] == "vector, bf16"
-    assert half["flags"] == " --precision bf16"
-    assert [row.labels[0] for row in score_table([runs["seq"]]).runs] == ["seq", "seq (vector, bf16)"]
-    (runs["seq"] / "results.json").unlink()
-    assert [row.labels[0] for row in score_table([runs["seq"]]).runs] == ["seq"]

@@ -116,15 +116,16 @@ def test_gold_trees_are_met_with_the_built_in_parser():
     assert tree.has_dependencies
 
 
-def test_another_parser_warns_by_name():
-    parsed = Parsed("", specification.load("trivial:random").describe(), {})
-    with pytest.warns(UserWarning, match="with trivial:chain 1, but the run was trained on trees of trivial:random 1"):
-        Preparer(parsed, specification.load("trivial:chain")).prepare([["a"]], NEEDS)
-
-
-def test_another_model_of_the_same_parser_warns():
-    parsed = Parsed("", specification.load("trivial:chain").describe() | {"model": "other"}, {})
-    with pytest.warns(UserWarning, match="trees of trivial:chain 1 with another model"):
+@pytest.mark.parametrize(
+    ("trained_with", "changes", "message"),
+    [
+        ("trivial:random", {}, "with trivial:chain 1, but the run was trained on trees of trivial:random 1"),
+        ("trivial:chain", {"model": "other"}, "trees of trivial:chain 1 with another model"),
+    ],
+)
+def test_another_parser_or_model_warns(trained_with, changes, message):
+    parsed = Parsed("", specification.load(trained_with).describe() | changes, {})
+    with pytest.warns(UserWarning, match=message):
         Preparer(parsed, specification.load("trivial:chain")).prepare([["a"]], NEEDS)
 
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from corpora import RandomParser, opened, small_config, topic_corpus, topic_rows
 
+from structviews.batches.batch import collate
 from structviews.encoding import representation
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import (
     Components,
-    join_views,
     load_components,
     reduce_segments,
     reference_sentences,
@@ -22,6 +22,7 @@ from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import POOLINGS, Representation
 from structviews.training.checkpoint import extend, extended
 from structviews.training.loop import train
+from structviews.training.trainer import Training
 
 SENTENCES = [row.sentence for row in topic_rows(3, 5, seed=3)]
 VIEWS = ("dep", "const", "seq", "avg", "bow")
@@ -41,8 +42,6 @@ def embedder(run):
 
 def states_one_by_one(embedder):
     """Vector and states ``(m, d)`` of each view for each sentence, encoded alone."""
-    from structviews.batches.batch import collate
-
     embedder.model.double()
     found = []
     for sentence in SENTENCES:
@@ -140,11 +139,6 @@ def test_each_view_is_post_processed_by_itself_before_they_are_joined(embedder):
     np.testing.assert_allclose(averaged.encode(SENTENCES), sum(expected) / len(expected), atol=1e-5)
 
 
-def test_an_average_is_of_normalised_vectors():
-    views = [torch.tensor([[3.0, 4.0], [0.0, 0.0]]), torch.tensor([[0.0, 2.0], [1.0, 0.0]])]
-    np.testing.assert_allclose(join_views(views, ["a", "b"], "average"), [[0.3, 0.9], [0.5, 0.0]])
-
-
 def test_vectors_do_not_depend_on_what_is_encoded_with_them_unless_they_are_transductive(embedder):
     stored = embedder.with_representation(pooling="pooled", remove_component=True)
     together, alone = stored.encode(SENTENCES), stored.encode(SENTENCES[:4])
@@ -164,8 +158,6 @@ def test_vectors_do_not_depend_on_what_is_encoded_with_them_unless_they_are_tran
 def test_a_run_stores_components_of_its_training_sentences(run, embedder):
     stored = Embedder.load(run).components
     assert stored.keys() == {f"trained.{i}.{pooling}" for i in range(5) for pooling in POOLINGS}
-    from structviews.training.trainer import Training
-
     training = Training(embedder.config)
     sentences = [training.inputs.corpus.sentence(row) for row in training.data.train_rows]
     assert len(sentences) < len(training.inputs.corpus)  # what is held out has no part in it
@@ -203,15 +195,11 @@ def test_components_are_kept_as_they_are(tmp_path):
     (found,) = load_components(tmp_path, {"a.vector": 5}).values()
     np.testing.assert_array_equal(found.directions, kept["a.vector"].directions)
     np.testing.assert_array_equal(found.shares, kept["a.vector"].shares)
+    with pytest.raises(InputError, match=r"components\.safetensors: damaged: a\.vector does not fit"):
+        load_components(tmp_path, {"a.vector": 4})
     (tmp_path / COMPONENTS).write_bytes((tmp_path / COMPONENTS).read_bytes()[:-3])
     with pytest.raises(InputError, match=r"components\.safetensors: damaged"):
         load_components(tmp_path, {"a.vector": 5})
-
-
-def test_components_of_other_vectors_are_refused(tmp_path):
-    save_components(tmp_path, {"a.vector": Components(torch.eye(2, 5), torch.ones(2))})
-    with pytest.raises(InputError, match=r"components\.safetensors: damaged: a\.vector does not fit"):
-        load_components(tmp_path, {"a.vector": 4})
 
 
 def test_the_sample_is_spread_over_the_corpus(tmp_path, monkeypatch):
@@ -231,23 +219,6 @@ def test_a_runs_settings_are_what_it_gives_unless_others_are_asked_for(run):
     assert embedder.for_similarity().representation == Representation("mean")
     assert embedder.with_representation(pooling="vector").representation == replace(asked, pooling="vector")
     assert embedder.representation == asked
-
-
-@pytest.mark.parametrize(
-    ("chosen", "text"),
-    [
-        (Representation(), "vector"),
-        (Representation("pooled", remove_component=True, normalise=True), "pooled - pc, l2"),
-        (
-            Representation("pooled", similarity_pooling="mean", similarity_join="average"),
-            "pooled; similarity: mean, average",
-        ),
-        (Representation("mean", similarity_pooling="mean"), "mean"),
-        (Representation("mean", True, transductive=True), "mean - pc (transductive)"),
-    ],
-)
-def test_a_representation_says_what_it_is(chosen, text):
-    assert str(chosen) == text
 
 
 @pytest.mark.parametrize(

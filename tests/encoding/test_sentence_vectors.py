@@ -8,12 +8,7 @@ import pytest
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.external import given_run
-from structviews.encoding.sentence_vectors import (
-    read_sentences,
-    read_vectors,
-    saved,
-    write_sentences,
-)
+from structviews.encoding.sentence_vectors import read_sentences, read_vectors, saved, write_sentences
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 
@@ -56,17 +51,10 @@ BAD_VECTORS = [
     (npy(VECTORS[:2]), r"x.npy: 2 vectors for the 3 lines of x.txt: give one per line"),
     (npy(VECTORS.ravel()), r"x.npy: an array of float32 and shape \(6,\): give floating-point numbers \(n, d\)"),
     (npy(VECTORS.astype(np.int64)), r"x.npy: an array of int64 and shape \(3, 2\)"),
-    (npy(VECTORS.astype(complex)), r"x.npy: an array of complex128"),
-    (npy(VECTORS[:, :0]), r"x.npy: an array of float32 and shape \(3, 0\)"),
     (npy(np.array([{}, {}, {}], dtype=object)), r"x.npy: not an array of numbers \(.*save one with numpy.save"),
     (pickle.dumps(VECTORS), r"x.npy: not an array of numbers \(.*\): save one with numpy.save"),
     (npy(VECTORS)[:-4], r"x.npy: not an array of numbers"),
-    (b"", r"x.npy: not an array of numbers"),
     (npy(np.where(VECTORS == 3, np.nan, VECTORS)), r"x.npy: the vector of x.txt:2 is not finite"),
-    (
-        npy(np.where(VECTORS == 4, 1e300, VECTORS.astype(np.float64))),
-        r"x.npy: the vector of x.txt:3 is not finite",
-    ),
 ]
 
 

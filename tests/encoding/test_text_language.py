@@ -1,7 +1,5 @@
 """Text in another language than the run's is noticed, and English of any kind is taken for English."""
 
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -56,15 +54,11 @@ def test_a_sentence_in_another_language_is_noticed(embedder, language):
 
 def test_nothing_is_said_of_english(embedder):
     texts = [*([text] for text in ENGLISH), ENGLISH]
+    texts += [[OTHERS["de"], *["The old man went through the forest with his dog and did not look at us."] * 9]]
     for file in ("data/corpus.txt", "README.md"):
         lines = [line for line in (ROOT / file).read_text("utf-8").splitlines() if line.strip()]
         texts += [lines, *([line] for line in lines if file != "README.md")]
     assert [text for text in texts if embedder.preparer.language_remark(text)] == []
-
-
-def test_a_few_foreign_sentences_do_not_make_a_text_foreign(embedder):
-    english = ["The old man went through the forest with his dog and did not look at us."] * 9
-    assert embedder.preparer.language_remark([OTHERS["de"], *english]) is None
 
 
 def test_a_run_of_few_words_says_nothing_and_of_many_knows_its_own():
@@ -100,11 +94,3 @@ def test_several_processes_say_it_once(embedder, monkeypatch, take):
         embedder.encode([OTHERS["de"]] * 4, 1, pool=pool)
         embedder.encode([OTHERS["de"]])
     assert [each.filename for each in found] == [__file__]
-
-
-def test_the_command_line_says_it_in_one_line(tmp_path):
-    (tmp_path / "a.txt").write_text(f"{OTHERS['de']}\n", "utf-8")
-    command = [sys.executable, "-m", "structviews", "encode", "default", "a.txt", "-o", "a.npy"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    (line,) = [line for line in ended.stderr.splitlines() if LINE in line]
-    assert "--lang CODE --parser stanza" in line

@@ -11,7 +11,6 @@ from vector_files import fasttext_model, random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
-from structviews.encoding.kinds.joined import Member, join_runs
 from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.errors import InputError
 from structviews.training.baselines import make_baseline
@@ -117,13 +116,8 @@ def test_with_both_channels_it_reads_the_first_learning_views_words(corpus, vect
     found = embedder.with_view("sif").encode([sentences[0]])[0]
     assert embedder.widths == [DIM + 6, 16, 16]
     np.testing.assert_allclose(found[DIM:], expected.detach(), atol=1e-6)
-    assert [fit.view for fit in _expanded(run, corpus).fits] == ["avg", "seq"]
+    assert [fit.view for fit in expand(run, corpus.parent / "v.vec").fits] == ["avg", "seq"]
     assert len(Embedder.load(run).encode([["elsewhere"]])) == 1
-
-
-def _expanded(run, corpus):
-    """Expand by a file with as many words as the corpus, whose fixed vectors it includes."""
-    return expand(run, corpus.parent / "v.vec")
 
 
 def test_another_corpus_has_its_own_frequencies(tmp_path):
@@ -136,7 +130,7 @@ def test_another_corpus_has_its_own_frequencies(tmp_path):
     np.testing.assert_allclose(table[0].frequencies[1:], expected, rtol=1e-6)
 
 
-def test_packed_and_joined(fixed, sentences, tmp_path):
+def test_packed(fixed, tmp_path):
     own = Embedder.load(fixed[VIEWS], RandomParser()).with_view("sif")
     pack(fixed[VIEWS], tmp_path / "packed", 20)
     packed = Embedder.load(tmp_path / "packed", RandomParser()).with_view("sif")
@@ -149,9 +143,6 @@ def test_packed_and_joined(fixed, sentences, tmp_path):
     np.testing.assert_allclose(removed[1], removed[0], atol=0.01 * np.abs(expected).max())
     frequencies = [each.model.channels["fixed"].words[0].frequencies for each in (own, packed)]
     np.testing.assert_allclose(frequencies[1], frequencies[0][:21], rtol=1e-3)
-    join_runs([Member(fixed[VIEWS], "sif"), fixed[LEARNING]], tmp_path / "joined")
-    joined = Embedder.load(tmp_path / "joined", RandomParser())
-    np.testing.assert_array_equal(joined.encode(sentences)[:, :DIM], own.encode(sentences))
 
 
 def test_it_cannot_be_trained_alone(corpus, tmp_path):

@@ -1,6 +1,7 @@
 """Trained runs made small, and put into the package with a card."""
 
 import json
+import pickle
 import re
 import shutil
 import sys
@@ -15,7 +16,7 @@ from packed_runs import pack, ship
 from rich.console import Console
 from safetensors.torch import load_file
 from scripts_for_tests import SCRIPTS, load
-from vector_files import random_vectors, write_vectors
+from vector_files import fasttext_model, random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
@@ -29,13 +30,15 @@ from structviews.evaluation.scores.results import (
 from structviews.hub.card import model_card
 from structviews.hub.portable import HEADER, check_arrived, read_sources, stage, summed
 from structviews.runs import bundled
-from structviews.runs.folder import SOURCES
-from structviews.runs.settings_file import read_settings
-from structviews.runs.weights import load_words
-from structviews.runtime.seals import write_arrays
+from structviews.runs.file_checks import verify
+from structviews.runs.folder import SOURCES, SUB_WORDS, model_checksum
+from structviews.runs.settings_file import read_settings, write_settings
+from structviews.runs.weights import load_sub_words, load_words
+from structviews.runtime.seals import read_arrays, write_arrays
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.sub_words import quantise
+from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import count_words
 
 WORDS = 12
@@ -76,6 +79,13 @@ def average(corpus, vectors):
     run = make_baseline("average", corpus, corpus.parent / "average", vectors, None, Console(quiet=True))
     scored(run, MR=70.0, SUBJ=71.0, TREC=72.0)
     return run
+
+
+@pytest.fixture
+def quiet():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
 
 
 @pytest.fixture
@@ -145,15 +155,14 @@ def test_a_packed_run_is_not_expanded(packed, corpus):
         expand(packed, corpus.parent / "v.vec")
 
 
+@pytest.mark.usefixtures("quiet")
 def test_a_packed_run_looks_for_no_file(packed, vectors):
     """Its words are those that it has, wherever it is and whatever lies beside it."""
     assert read_settings(packed)["parsed"]["vectors"]["packed"] is True
     write_vectors(packed.parent / vectors.name, sorted(load_words(packed, "fixed").words))
     sentences = [random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        embedder = Embedder.load(packed)
-        found = embedder.encode(sentences)
+    embedder = Embedder.load(packed)
+    found = embedder.encode(sentences)
     np.testing.assert_allclose(found[0], found[1], atol=1e-7)
     assert embedder.description == "vector"
 
@@ -176,10 +185,6 @@ def test_what_cannot_be_packed(run, average, packed, tmp_path):
     unfinished = shutil.copytree(run, tmp_path / "unfinished")
     (unfinished / "components.safetensors").unlink()
     refused("unfinished: training has not finished: resume it with structviews train --resume", unfinished, out, WORDS)
-    assert not list(tmp_path.glob("*out*"))
-
-
-def test_numbers_that_half_precision_has_not(run, tmp_path):
     large = shutil.copytree(run, tmp_path / "large")
     weights = load_file(large / "model.safetensors")
     next(weight for name, weight in weights.items() if ".views.0." in name)[0] = 1e5
@@ -196,6 +201,124 @@ def test_words_that_are_not_ranked_are_not_cut(run, corpus, vectors, tmp_path):
     assert not (tmp_path / "out").exists()
     pack(second, tmp_path / "out", n_words)
     assert load_words(tmp_path / "out", "trained").words == load_words(second, "trained").words
+
+
+# Runs that compose unknown words of n-grams.
+DIM, BUCKETS = 6, 64
+
+
+@pytest.fixture(scope="module")
+def ngram_vectors(corpus):
+    words = sorted(count_words(opened(corpus)))
+    rows = np.random.default_rng(2).normal(size=(len(words) + BUCKETS, DIM)).astype(np.float32)
+    path = corpus.parent / "v.bin"
+    path.write_bytes(fasttext_model(words, rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def ngram_run(corpus, ngram_vectors):
+    return train(small_config(corpus, corpus.parent / "run", channels=("fixed",), vectors=str(ngram_vectors), epochs=1))
+
+
+@pytest.fixture
+def composing(ngram_run, tmp_path):
+    assert pack(ngram_run, tmp_path / "packed", WORDS) == []
+    return tmp_path / "packed"
+
+
+@pytest.fixture(scope="module")
+def sentence():
+    return random_trees(["the", "unheard", "of", "computers", "naïveté"])
+
+
+@pytest.mark.usefixtures("quiet")
+def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_vectors, sentence):
+    before, after = Embedder.load(ngram_run), Embedder.load(composing)
+    kept = after.vocabularies["fixed"].words[1:]
+    sentence = replace(sentence, tokens=(kept[0], "unheard", kept[1], "computers", "naïveté"))
+    expected, found = before.encode([sentence]), after.encode([sentence])
+    np.testing.assert_allclose(found, expected, atol=0.03 * np.abs(expected).max())
+    same = [replace(sentence, tokens=("unheard",) * 5)]
+    assert np.abs(after.encode(same) - found).max() > 0.01
+    assert after.description == before.description == "vector"
+    # A word without n-grams, and what stands for unknown words, are unknown.
+    ids, further = after.vocabularies["fixed"].look_up([["<unk>", ""]])
+    assert (ids.tolist(), further) == ([0, 0], None)
+    # A word that is not kept is composed too.
+    cut = next(word for word in WordVectors.open(ngram_vectors).words.to_pylist() if word not in kept)
+    assert after.vocabularies["fixed"].ids([cut]).tolist() == [0]
+    ids, further = after.vocabularies["fixed"].look_up([[cut]])
+    wanted = WordVectors.open(ngram_vectors).sub_words.read([cut])[1]
+    assert ids.tolist() == [WORDS + 1]
+    np.testing.assert_allclose(further, wanted, atol=0.02)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_the_rows_have_8_bits(composing, ngram_vectors):
+    assert read_settings(composing)["parsed"]["vectors"]["sub_words"] is True
+    arrays, given = read_arrays(composing / SUB_WORDS, ""), WordVectors.open(ngram_vectors).sub_words
+    assert {name: (each.dtype, each.shape) for name, each in arrays.items()} == {
+        "rows": (np.int8, (BUCKETS, DIM)),
+        "scales": (np.float32, (BUCKETS,)),
+    }
+    read = load_sub_words(composing, DIM)
+    assert (read.shortest, read.longest) == (given.shortest, given.longest) == (3, 6)
+    np.testing.assert_allclose(read.rows * read.scales[:, None], given.rows, atol=np.abs(given.rows).max() / 253)
+
+
+@pytest.mark.usefixtures("quiet")
+def test_they_go_wherever_the_run_goes(composing, sentence, tmp_path):
+    embedder = Embedder.load(composing)
+    expected = embedder.encode([sentence])
+    assert stage(composing, tmp_path / "staged") == []
+    check_arrived(tmp_path / "staged")
+    embedder.save(tmp_path / "saved")
+    pack(composing, tmp_path / "again", WORDS)
+    joined = join_runs([composing, composing], tmp_path / "joined")
+    for folder in ("staged", "saved", "again"):
+        np.testing.assert_allclose(Embedder.load(tmp_path / folder).encode([sentence]), expected, atol=1e-3)
+    np.testing.assert_allclose(Embedder.load(joined).encode([sentence])[0, : embedder.dim], expected[0], atol=1e-6)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).encode([sentence]), expected)
+
+
+def test_a_file_that_is_damaged_or_of_another_run_is_named(composing, ngram_run, tmp_path):
+    sound, path = (composing / SUB_WORDS).read_bytes(), composing / SUB_WORDS
+    checksum = model_checksum(composing)
+    assert list(verify(composing, lambda *_: None)) == []
+    arrays = read_arrays(path, "")
+    narrow = {name: each[..., :-1] for name, each in arrays.items()}
+    lengths = {"shortest": 3, "longest": 6}
+    for write, message in (
+        (lambda: path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1])), "damaged: its content does not match"),
+        (lambda: path.write_bytes(sound[:-9]), "damaged"),
+        (lambda: write_arrays(path, narrow, lengths), "damaged: its n-grams are not of this run's words"),
+        (lambda: write_arrays(path, {}, lengths), "damaged: its n-grams are not of this run's words"),
+        (lambda: write_arrays(path, arrays, lengths | {"longest": 10**9}), "longest"),
+        (lambda: write_arrays(path, arrays), "shortest"),
+        (path.unlink, "no such file: copy the run again"),
+    ):
+        write()
+        with pytest.raises(InputError) as error:
+            Embedder.load(composing)
+        assert str(error.value).startswith(f"{path}: ")
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
+    assert model_checksum(composing) != checksum
+
+
+def test_a_run_whose_file_is_not_there_is_packed_without_them(ngram_run, sentence, tmp_path):
+    alone = shutil.copytree(ngram_run, tmp_path / "run")
+    settings = read_settings(alone)
+    settings["words"]["vectors"] = "elsewhere.bin"
+    write_settings(alone, settings)
+    assert pack(alone, tmp_path / "packed", WORDS) == [
+        "elsewhere.bin: not there, or changed: if it has sub-words, they are left out, and further words unknown"
+    ]
+    assert not (tmp_path / "packed" / SUB_WORDS).exists()
+    embedder = Embedder.load(tmp_path / "packed")
+    same = replace(sentence, tokens=("the", "qwertz", "of", "asdf", "yxcv"))
+    np.testing.assert_array_equal(embedder.encode([sentence]), embedder.encode([same]))
 
 
 @pytest.fixture

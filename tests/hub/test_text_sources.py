@@ -33,11 +33,8 @@ def test_sums_by_source_and_licence():
     ("lines", "message"),
     [
         (["source\ttitle"], "x.tsv: not a table of sources: give a first line of source, title, year, licence"),
-        ([HEADER], "x.tsv: not a table of sources"),
         ([HEADER, "a\tb\tc\td\te\t1\t2", "a\tb\tc\td\t1\t2"], "x.tsv:3: not 7 values, the last two counts: fix"),
-        ([HEADER, "a\tb\tc\td\te\t1\t2\t3"], "x.tsv:2: not 7 values"),
         ([HEADER, "a\tb\tc\td\te\t1\tmany"], "x.tsv:2: not 7 values"),
-        ([HEADER, "a\tb\tc\td\te\t1\t"], "x.tsv:2: not 7 values"),
         ([HEADER, f"a\tb\tc\td\te\t1\t{'9' * 5000}"], "x.tsv:2: not 7 values"),
     ],
 )

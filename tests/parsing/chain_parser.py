@@ -28,6 +28,9 @@ def chain(tokens, label="S"):
 class ChainParser(Parser):
     kinds = frozenset({"dependency", "constituency"})
 
+    def __init__(self, argument="", options=None):
+        pass
+
     def parse(self, sentences):
         return [Unparsed("says stop") if tokens[0] == "stop" else chain(tokens) for tokens in sentences]
 
@@ -61,27 +64,11 @@ class DyingParser(ChainParser):
         os._exit(9)
 
 
-def load_chain(argument, options):
-    return ChainParser()
-
-
-def load_slowchain(argument, options):
-    return SlowChainParser()
-
-
-def load_faulty(argument, options):
-    return FaultyParser()
-
-
-def load_dying(argument, options):
-    return DyingParser()
-
-
 import chain_parser  # noqa: E402 - this module, under the name by which workers find it
 
-for name in ("chain", "slowchain", "faulty", "dying"):
-    if name not in PARSERS._known:
-        PARSERS.add(name, getattr(chain_parser, f"load_{name}"))
+for name in ("Chain", "SlowChain", "Faulty", "Dying"):
+    if name.lower() not in PARSERS._known:
+        PARSERS.add(name.lower(), getattr(chain_parser, f"{name}Parser"))
 
 if __name__ == "__main__":
     # A shell's background job ignores SIGINT and hands that down.

@@ -33,22 +33,6 @@ def labelled(draw, max_words: int = 8):
     )
 
 
-@st.composite
-def projective(draw, max_words: int = 12):
-    """Heads whose arcs do not cross."""
-    heads = [0] * draw(st.integers(1, max_words))
-
-    def build(low: int, high: int, head: int) -> None:
-        if low <= high:
-            here = draw(st.integers(low, high))
-            heads[here - 1] = head
-            build(low, here - 1, here)
-            build(here + 1, high, here)
-
-    build(1, len(heads), 0)
-    return tuple(heads)
-
-
 def dissolved(tree: Tree) -> Tree:
     """The n-ary tree of a binarised one as it is drawn, slowly."""
     if isinstance(tree[0], str):

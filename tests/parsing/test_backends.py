@@ -2,6 +2,8 @@
 
 import json
 import random
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from parsers_for_tests import CASES, Case
@@ -183,8 +185,6 @@ class Half:
 
 
 def _without(tree, fields):
-    from dataclasses import replace
-
     return replace(tree, tags=("T",) * len(tree.tokens) if "left" in fields else ("C",) * len(tree.tokens), **fields)
 
 
@@ -212,20 +212,11 @@ def test_the_second_parses_what_the_first_could():
         ("builtin", {"language": "de"}, r"--lang de: builtin only parses English \(en\)"),
         ("trivial:flat", {}, "unknown parser 'trivial:flat' .*: choose one of trivial:right-branching, "),
         ("trivial:chain", {"device": "nope"}, "--device nope: .*: give cpu, or cuda"),
+        ("trivial:chain", {"models": Path("none")}, "--models none: no such folder"),
+        ("trivial:chain", {"language": "en_GB"}, "--lang en_GB: give a code such as en, de or zh-hans"),
     ],
 )
 def test_parsers_that_cannot_be_loaded_are_one_line(named, options, message):
     with pytest.raises(InputError, match=message) as error:
         specification.load(named, Options(**options))
     assert "\n" not in str(error.value)
-
-
-def test_models_that_are_not_there(tmp_path):
-    with pytest.raises(InputError, match=r"--models .*none: no such folder"):
-        specification.load("trivial:chain", Options(models=tmp_path / "none"))
-
-
-@pytest.mark.parametrize("language", ["", "English", "en_GB"])
-def test_a_language_is_a_code(language):
-    with pytest.raises(InputError, match=f"--lang {language}: give a code such as en, de or zh-hans"):
-        Options(language)

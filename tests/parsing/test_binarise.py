@@ -16,7 +16,6 @@ from nltk.tree import Tree
 from nltk_trees import as_nltk
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
-from structviews.parsing import binarise as ours
 from structviews.parsing.binarise import binarise, read_tree, strip, unbinarise
 
 
@@ -159,12 +158,3 @@ def test_a_text_is_read_as_nltk_reads_it(text):
             read_tree(text)
     else:
         assert as_nltk(read_tree(text)) == theirs
-
-
-def test_trees_are_equal_if_labels_and_children_are():
-    tree = read_tree("(S (NP a) (VP b))")
-    assert tree == ours.Tree("S", [ours.Tree("NP", ["a"]), ours.Tree("VP", ["b"])])
-    assert tree != ours.Tree("X", tree)
-    assert tree != ours.Tree("S", [ours.Tree("NP", ["a"]), ours.Tree("VP", ["c"])])
-    assert tree != list(tree)
-    assert repr(tree) == "(S (NP a) (VP b))"

@@ -85,20 +85,6 @@ def test_best_of_all_trees(n, values, seed):
     np.testing.assert_array_equal(scores, given_scores)
 
 
-@settings(deadline=None, max_examples=100)
-@given(st.lists(SIZES, min_size=1, max_size=6), VALUES, st.integers(0, 2**32 - 1))
-def test_a_padded_batch_is_its_sentences(lengths, values, seed):
-    rng = np.random.default_rng(seed)
-    scores = make((len(lengths), max(lengths) + 1, max(lengths) + 1), values, rng)
-    heads = spanning_trees(scores, np.array(lengths))
-    for b, n in enumerate(lengths):
-        alone = scores[b : b + 1, : n + 1, : n + 1]
-        np.testing.assert_array_equal(heads[b, : n + 1], spanning_trees(alone, np.array([n]))[0])
-        assert (heads[b, n + 1 :] == 0).all()
-        best = total(alone[0], all_trees(n, True)).max()
-        assert close(total(alone[0], heads[b, : n + 1]), best, scores)
-
-
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.sampled_from([0, 1, 9]), st.integers(0, 2**32 - 1))
 def test_all_sentences_at_once_are_one_by_one(lengths, locality, seed):

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 from chain_parser import chain
-from drawn_sentences import BIRD, dissolved, labelled, projective
+from drawn_sentences import BIRD, dissolved, labelled
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
@@ -12,7 +12,6 @@ from rich.cells import cell_len
 from trees_for_tests import sentences
 
 from structviews.batches.trees import constituency_trees, dependency_trees
-from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing.binarise import binary_tree, unbinarise
 from structviews.parsing.drawing import (
     LEFT_TO_RIGHT_MARK,
@@ -63,28 +62,6 @@ def read_arcs(lines):
 @given(sentences())
 def test_arcs_are_read_back(sentence):
     assert read_arcs(draw_arcs(sentence.heads)) == sentence.heads
-
-
-@given(projective())
-def test_the_line_of_a_head_is_as_far_from_the_words_as_it_is_high(heads):
-    lines = draw_arcs(heads)
-    assert read_arcs(lines) == heads
-    heights = ParsedSentence(("x",) * len(heads), (), heads, ("dep",) * len(heads)).dependency_heights
-    assert {len(line) for line in lines} == {2 * max(heights) + 1}
-    for word, height in enumerate(heights):
-        if height:
-            assert lines[word][2 * (max(heights) - height)] in "└┌├┴┬┼"
-
-
-def test_arcs():
-    assert draw_arcs([3, 3, 4, 0, 4]) == [
-        "  ┌─►",
-        "  ├─►",
-        "┌─┴─►",
-        "├────",
-        "└───►",
-    ]
-    assert draw_arcs([0]) == [" "]
 
 
 def test_words_of_every_width_keep_their_columns():

@@ -127,17 +127,20 @@ def listening(pids):
     return {str(IPv4Address(int.from_bytes(bytes.fromhex(host[-8:]), "little"))) for host in hosts}
 
 
+def text_source(folder, parser):
+    (folder / "a.txt").write_text("A sentence.\n")
+    return TextSource(str(folder / "a.txt"), parser=parser, layout="lines", tokenised=False, max_tokens=5)
+
+
 def test_a_shard_that_kills_every_worker_is_one_line(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(engines, "RETRIES", 0)
-    (tmp_path / "a.txt").write_text("A sentence.\n")
-    source = TextSource(str(tmp_path / "a.txt"), parser="dying", layout="lines", tokenised=False, max_tokens=5)
+    source = text_source(tmp_path, "dying")
     with pytest.raises(InputError, match=r"Ray gave up on a shard \(.*same command again to resume"):
         pipeline.parse_corpus(source, tmp_path / "a.parsed", engine="ray", address=cluster.address)
 
 
 def test_workers_with_another_parser_are_refused(tmp_path):
-    (tmp_path / "a.txt").write_text("A sentence.\n")
-    work = TextSource(str(tmp_path / "a.txt"), parser="chain", layout="lines", tokenised=False, max_tokens=5).work
+    work = text_source(tmp_path, "chain").work
     job = work.describe()
     job["parser"] = job["parser"] | {"version": "2"}
     with pytest.raises(InputError, match=r"workers differ in their parser .*'version': '2'"):
@@ -146,8 +149,7 @@ def test_workers_with_another_parser_are_refused(tmp_path):
 
 def test_ray_that_is_missing_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    (tmp_path / "a.txt").write_text("A sentence.\n")
-    source = TextSource(str(tmp_path / "a.txt"), parser="chain", layout="lines", tokenised=False, max_tokens=5)
+    source = text_source(tmp_path, "chain")
     with pytest.raises(InputError, match=r"--engine ray needs Ray: pip install 'structviews\[ray\]'"):
         pipeline.parse_corpus(source, tmp_path / "a.parsed", engine="ray")
     assert not (tmp_path / "a.parsed").exists()

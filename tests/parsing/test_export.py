@@ -103,8 +103,11 @@ def test_an_export_that_was_killed_between_its_files_goes_on(tmp_path):
     first, second = export(corpus, tmp_path / "out", quiet)
     content = second.read_bytes()
     second.unlink()
+    lock = tmp_path / ".out.conllu.lock"  # of a writer that was killed when its file was whole
+    lock.touch()
     export(corpus, tmp_path / "out", quiet)
     assert second.read_bytes() == content
+    assert not lock.exists()
     with pytest.raises(InputError, match=r"out\.conllu already exists"):
         export(corpus, tmp_path / "out", quiet)
     first.write_bytes(first.read_bytes() + b"# mine\n")

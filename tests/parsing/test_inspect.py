@@ -1,5 +1,3 @@
-import os
-import subprocess
 import sys
 import warnings
 from dataclasses import replace
@@ -23,20 +21,24 @@ def corpus(tmp_path):
     return write_corpus(tmp_path / "x.parsed", sentences)
 
 
-def structviews(*arguments, folder, **environment):
-    done = subprocess.run(
-        [sys.executable, "-m", "structviews", *arguments],
-        cwd=folder,
-        env=os.environ | {"COLUMNS": "80"} | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def inspect(tmp_path, monkeypatch, capsys):
+    """``structviews inspect`` in this process."""
+
+    def run(*arguments):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["structviews", "inspect", *arguments])
+        monkeypatch.setattr(corpora, "console", Console(width=80))
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        return caught.value.code, *capsys.readouterr()
+
+    return run
 
 
-def test_overview(corpus, tmp_path):
-    code, output, _ = structviews("inspect", "x.parsed", folder=tmp_path)
+def test_overview(corpus, inspect):
+    code, output, _ = inspect("x.parsed")
     assert code == 0
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in output.splitlines() if "│" in line]
     assert ["tokens", "2", "4", "3.5", "5", "5"] in rows
@@ -49,10 +51,8 @@ def test_overview(corpus, tmp_path):
     assert "2 sentences, 7 tokens, 1 document, 1 skipped" in output
 
 
-def test_both_trees_of_a_sentence(corpus, tmp_path):
-    code, output, _ = structviews("inspect", "x.parsed", "--sentence", "0", folder=tmp_path)
-    assert code == 0
-    assert output == EXPECTED
+def test_both_trees_of_a_sentence(corpus, inspect):
+    assert inspect("x.parsed", "--sentence", "0") == (0, EXPECTED, "")
 
 
 EXPECTED = """\
@@ -103,22 +103,6 @@ def test_choices(tmp_path):
     assert len(set(drawn)) == 8
     assert drawn == sorted(drawn) == numbers(random=8)[0] != numbers(random=8, seed=2)[0]
     assert set(numbers(grep="odd", random=5)[0]) <= set(range(30)) - set(even)
-
-
-@pytest.fixture
-def inspect(tmp_path, monkeypatch, capsys):
-    """``structviews inspect`` in this process."""
-
-    def run(*arguments):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["structviews", "inspect", *arguments])
-        monkeypatch.setattr(corpora, "console", Console(width=80))
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
-        with pytest.raises(SystemExit) as caught:
-            cli.main()
-        return caught.value.code, *capsys.readouterr()
-
-    return run
 
 
 def test_a_sentence_that_is_given(inspect):

@@ -11,7 +11,7 @@ from nltk.tree import Tree
 from structviews.corpus.sentence import InvalidSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import binarise, strip
-from structviews.parsing.libraries import as_token, constituents, errors_of, hash_files, sentence, surface
+from structviews.parsing.libraries import as_token, errors_of, hash_files, sentence, surface
 from structviews.parsing.parser import Fault, Options
 from structviews.parsing.specification import load
 
@@ -28,6 +28,13 @@ KINDS = {
     "benepar": {"constituency"},
     "benepar-t5": {"constituency"},
     "spacy": {"dependency"},
+}
+# Whose weights can be spoilt.
+FILES = {
+    "stanza": "en/depparse/random.pt",
+    "benepar": "tiny.pt",
+    "benepar-t5": "benepar_en3/benepar_model.bin",
+    "spacy": "tiny/parser/model",
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
@@ -133,16 +140,7 @@ def test_a_folder_without_models_says_what_fetches_them(kind, tiny_models, tmp_p
     assert f"--models {tmp_path}" in message
 
 
-@pytest.mark.parametrize(
-    ("kind", "file"),
-    [
-        ("stanza", "en/depparse/random.pt"),
-        ("stanza", "resources.json"),
-        ("benepar", "tiny.pt"),
-        ("benepar-t5", "benepar_en3/benepar_model.bin"),
-        ("spacy", "tiny/parser/model"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "file"), [*FILES.items(), ("stanza", "resources.json")])
 def test_a_truncated_file(kind, file, copied, capfd):
     specification, folder = copied(kind)
     (folder / file).write_bytes((folder / file).read_bytes()[:300])
@@ -156,14 +154,8 @@ def test_a_truncated_file(kind, file, copied, capfd):
 def test_a_checkpoint_that_would_run_code_is_not_read(kind, copied, tmp_path):
     import torch
 
-    files = {
-        "stanza": "en/depparse/random.pt",
-        "benepar": "tiny.pt",
-        "benepar-t5": "benepar_en3/benepar_model.bin",
-        "spacy": "tiny/parser/model",
-    }
     specification, folder = copied(kind)
-    torch.save(Trap(tmp_path / "sprung"), folder / files[kind])
+    torch.save(Trap(tmp_path / "sprung"), folder / FILES[kind])
     failure(specification, folder)
     assert not (tmp_path / "sprung").exists()
 
@@ -206,22 +198,16 @@ def test_stanza_gives_what_its_own_pipeline_gives(loaded, tiny_models):
             assert (answer.left, answer.right, answer.labels) == (binary.left, binary.right, binary.labels)
 
 
-def test_stanza_leaves_out_the_trees_that_are_not_wanted(tiny_models):
+@pytest.mark.parametrize(("kind", "unused"), [("dependency", "constituency"), ("constituency", "depparse")])
+def test_stanza_leaves_out_the_trees_that_are_not_wanted(kind, unused, tiny_models, loaded):
     _, folder = tiny_models("stanza")
-    parser = load("stanza", Options(models=folder, device="cpu", wanted=frozenset({"dependency"})))
-    assert parser.kinds == {"dependency"}
-    assert "constituency" not in parser.parser.pipeline.processors
-    assert all(answer.has_dependencies and not answer.has_constituents for answer in parser.parse(TOKENS))
-
-
-def test_stanza_gives_the_same_constituents_alone(tiny_models, loaded):
-    _, folder = tiny_models("stanza")
-    parser = load("stanza", Options(models=folder, device="cpu", wanted=frozenset({"constituency"})))
-    assert parser.kinds == {"constituency"}
-    assert "depparse" not in parser.parser.pipeline.processors
+    parser = load("stanza", Options(models=folder, device="cpu", wanted=frozenset({kind})))
+    assert parser.kinds == {kind}
+    assert unused not in parser.parser.pipeline.processors
     for answer, both in zip(parser.parse(TOKENS), loaded("stanza").parse(TOKENS), strict=True):
-        assert not answer.has_dependencies
-        assert (answer.tags, answer.left, answer.labels) == (both.tags, both.left, both.labels)
+        assert (answer.has_dependencies, answer.has_constituents) == (kind == "dependency", kind == "constituency")
+        if kind == "constituency":
+            assert (answer.tags, answer.left, answer.labels) == (both.tags, both.left, both.labels)
 
 
 def test_stanza_without_constituents_for_the_language(copied):
@@ -336,26 +322,14 @@ def test_spacy_runs_what_gives_trees_and_tags_only(tiny_models, tmp_path):
     assert parser.parser.nlp.pipe_names == ["tok2vec", "tagger", "parser"]
 
 
-def test_spacy_tokenises(loaded):
-    found = loaded("spacy").parser.tokenise(["She can't  go.", ""])
-    assert found == [("She", "ca", "n't", "go", "."), ()]
-
-
-def test_spacy_pipeline_without_a_parser(tiny_models, tmp_path):
-    tiny_models("spacy")
+def test_spacy_pipelines_that_cannot_be_used(tiny_models, tmp_path):
+    specification, folder = tiny_models("spacy")
     from benchmarks import parser_models
 
     parser_models.spacy_pipeline(tmp_path / "tagger", tiny_parsers.sentences(), tiny=True, parser=False)
     message = failure("spacy:tagger", tmp_path)
     assert message.startswith(f"{tmp_path / 'tagger'}: this pipeline has no dependency parser (it has tok2vec, tagger)")
-
-
-def test_spacy_pipeline_of_another_language(tiny_models):
-    specification, folder = tiny_models("spacy")
     assert "for 'en', but --lang is 'de': add --lang en" in failure(specification, folder, language="de")
-
-
-def test_spacy_without_a_pipeline():
     assert "no pipeline given" in failure("spacy", None)
     assert "structviews parser download spacy en_core_web_none" in failure("spacy:en_core_web_none", None)
 
@@ -377,13 +351,6 @@ def test_surface_and_back():
         "(", "a]b", '"', '"', "'", "1 000", "x",
     ]  # fmt: skip
     assert as_token("1 000\u00a0x") == "1\u2423000\u2423x"
-
-
-def test_constituents_are_those_of_the_treebank_reader():
-    tree = Tree.fromstring("(ROOT (S (NP-SBJ (DT The) (JJ big) (NN -LRB-)) (VP (VBD sat) (. .))))")
-    fields = constituents(tree, ["The", "big", "-LRB-", "sat", "."])
-    assert fields == binarise(strip(tree))._asdict() | {"tokens": None} or fields["labels"][5:] == ("", "NP", "VP", "S")
-    assert fields["tags"] == ("DT", "JJ", "NN", "VBD", ".")
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,6 @@ def test_dep_and_const_are_another_way_to_say_it(text, tmp_path):
     ("arguments", "message"),
     [
         (["--lang", "de"], "--lang de: builtin only parses English (en): choose another --parser"),
-        (["--lang", "qq", "--parser", "trivial:chain"], "--lang qq: spaCy has no tokeniser"),
         (["--dep", "builtin"], "--dep and --const go together: to use a single parser, name it with --parser"),
         ([*BOTH, "--parser", "builtin"], "--parser builtin with --dep or --const: give --parser, or both"),
         (["--dep", "builtin+builtin", "--const", "builtin"], "--dep builtin+builtin: give one parser"),

@@ -1,9 +1,9 @@
 import errno
-import json
 import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import chain_parser
@@ -14,16 +14,14 @@ from jobs import DRIVER, SLOWLY, command, contents, run, wait_until
 from structviews.corpus.format import Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.parsing import engines, pipeline
+from structviews.parsing import pipeline
 from structviews.parsing.sources import (
     TextSource,
     TreebankSource,
     open_source,
     output_name,
 )
-from structviews.runtime.documents import write_json
 from structviews.runtime.files import temporary_name, writing
-from structviews.runtime.processes import here
 
 SHARD_WITH_SKIPS = "Short one.\nstop here\nThis one is much too long.\nbell\x07\nLast one.\n\nOther document.\n"
 
@@ -126,54 +124,42 @@ def test_an_interrupt_ends_with_one_line(long_text, undisturbed, tmp_path):
     assert contents(tmp_path / "x.parsed") == contents(undisturbed)
 
 
-@pytest.mark.parametrize("missing", [(1,), (0, 1, 2)])
-def test_missing_shards_are_made_again(tmp_path, missing):
-    source, out = treebank_source(tmp_path), tmp_path / "t.parsed"
-    pipeline.parse_corpus(source, out, sentences_per_shard=10)
-    whole = contents(out)
-    manifest = json.loads((out / "manifest.json").read_bytes())
-    (out / "manifest.json").unlink()
-    job = {k: manifest[k] for k in ("format", "format_version", "sources", "settings", "kept", "tokeniser", "parser")}
-    write_json(out / "job.json", job)
-    (out / "finished.jsonl").write_text("".join(json.dumps(entry) + "\n" for entry in manifest["shards"]))
-    for number in missing:
-        (out / f"shard-{number:05d}.arrow").unlink()
-    pipeline.parse_corpus(source, out, sentences_per_shard=10)
-    assert contents(out) == whole
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
-def stop_before_the_manifest(monkeypatch, source, out):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pipeline, "write_manifest", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        pipeline.parse_corpus(source, out, sentences_per_shard=10)
-    monkeypatch.undo()
+def flipped(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-def test_a_shard_damaged_while_the_job_was_interrupted_is_parsed_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("file", "change", "sound", "warned"),
+    [
+        ("shard-00001.arrow", flipped, [0, 2], 1),
+        ("shard-00001.arrow", None, [0, 2], 0),
+        ("finished.jsonl", lambda content: content[:-40], [0, 1], 0),  # cut short by a kill
+        ("finished.jsonl", None, [], 0),
+    ],
+)
+def test_only_sound_shards_of_an_interrupted_job_are_kept(tmp_path, monkeypatch, file, change, sound, warned):
     source, out = treebank_source(tmp_path), tmp_path / "t.parsed"
     whole = contents(pipeline.parse_corpus(source, tmp_path / "whole.parsed", sentences_per_shard=10)[0].path)
-    stop_before_the_manifest(monkeypatch, source, out)
-    shard = out / "shard-00001.arrow"
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 1
-    shard.write_bytes(content)
-    with pytest.warns(UserWarning, match=r"t\.parsed: shard-00001\.arrow: .*: it is parsed again"):
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "write_manifest", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pipeline.parse_corpus(source, out, sentences_per_shard=10)
+    if change:
+        (out / file).write_bytes(change((out / file).read_bytes()))
+    else:
+        (out / file).unlink()
+    times = {number: (out / f"shard-{number:05d}.arrow").stat().st_mtime_ns for number in sound}
+    with warnings.catch_warnings(record=True) as caught:
         pipeline.parse_corpus(source, out, sentences_per_shard=10)
+    assert [str(each.message).rpartition(": ")[2] for each in caught] == ["it is parsed again"] * warned
+    assert all("t.parsed: shard-00001.arrow: " in str(each.message) for each in caught)
     assert contents(out) == whole
-
-
-def test_a_journal_cut_short_loses_one_shard_at_most(tmp_path, monkeypatch):
-    source, out = treebank_source(tmp_path), tmp_path / "t.parsed"
-    whole = contents(pipeline.parse_corpus(source, tmp_path / "whole.parsed", sentences_per_shard=10)[0].path)
-    stop_before_the_manifest(monkeypatch, source, out)
-    journal = out / "finished.jsonl"
-    journal.write_bytes(journal.read_bytes()[:-40])
-    assert sorted(pipeline.finished_shards(out)) == ["shard-00000.arrow", "shard-00001.arrow"]
-    pipeline.parse_corpus(source, out, sentences_per_shard=10)
-    assert contents(out) == whole
+    assert {number: (out / f"shard-{number:05d}.arrow").stat().st_mtime_ns for number in sound} == times
 
 
 def test_a_finished_corpus_is_left_alone(tmp_path):
@@ -191,7 +177,7 @@ def test_a_finished_corpus_is_left_alone(tmp_path):
 def test_another_job_is_refused(tmp_path, finished, monkeypatch):
     out = tmp_path / "t.parsed"
     if not finished:
-        monkeypatch.setattr(pipeline, "write_manifest", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        monkeypatch.setattr(pipeline, "write_manifest", interrupt)
         with pytest.raises(KeyboardInterrupt):
             pipeline.parse_corpus(treebank_source(tmp_path), out)
         monkeypatch.undo()
@@ -260,22 +246,6 @@ def test_a_worker_that_dies_is_one_line(tmp_path):
     source = text_source(tmp_path / "a.txt", parser="dying")
     with pytest.raises(InputError, match="a worker process died"):
         pipeline.parse_corpus(source, tmp_path / "a.parsed", workers=2, sentences_per_shard=1)
-
-
-@pytest.mark.parametrize(("workers", "sentences", "started"), [(None, 3, 0), (2, 2, 0), (2, 3, 2), (9, 5, 3)])
-def test_workers_start_only_where_there_are_shards_for_two(workers, sentences, started, tmp_path, monkeypatch):
-    (tmp_path / "a.txt").write_text("A sentence.\n" * sentences)
-    asked = []
-
-    def in_processes(workers, load):
-        asked.append(workers)
-        return here()
-
-    monkeypatch.setattr(engines, "in_processes", in_processes)
-    source, out = text_source(tmp_path / "a.txt"), tmp_path / "a.parsed"
-    corpus, _ = pipeline.parse_corpus(source, out, workers=workers, sentences_per_shard=2)
-    assert len(corpus) == sentences
-    assert asked == ([started] if started else [])
 
 
 def test_sources_that_do_not_fit(tmp_path):

@@ -71,20 +71,14 @@ def on_gpu():
     raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
 
 
-def in_torch():
-    torch.empty(2**55)
-
-
-def in_numpy():
-    np.empty(2**55)
-
-
 def in_python():
     raise MemoryError
 
 
-@pytest.mark.parametrize("fail", [on_gpu, in_torch, in_numpy, in_python])
-@pytest.mark.parametrize("room", [0, 1, 4, 5, 9, 29, 30])
+FAILURES = [on_gpu, in_python, lambda: torch.empty(2**55), lambda: np.empty(2**55)]
+
+
+@pytest.mark.parametrize(("fail", "room"), [*zip(FAILURES, (5, 0, 9, 29), strict=True), (in_python, 4), (on_gpu, 30)])
 def test_where_memory_runs_out_batches_are_halved(fail, room):
     def answer(trees):
         if sum(len(tree.tokens) for tree in trees) > room:
@@ -104,52 +98,26 @@ def test_other_errors_are_not_hidden():
         guarded(answer).parse(SENTENCES)
 
 
-def drop(trees):
-    return [tree for tree in trees if len(tree.tokens) != 4]
-
-
-def twice(trees):
-    return [tree for tree in trees for _ in range(1 + (len(tree.tokens) == 4))]
-
-
-def other_words(trees):
-    return [chain(["b"] * 4) if len(tree.tokens) == 4 else tree for tree in trees]
-
-
-def cycle(trees):
-    return [replace(tree, heads=(2, 1, 0, 3)) if len(tree.tokens) == 4 else tree for tree in trees]
-
-
-def no_trees(trees):
-    return [
-        replace(t, left=(), right=(), labels=(), heads=(), relations=()) if len(t.tokens) == 4 else t for t in trees
-    ]
-
-
-def nothing(trees):
-    return [None if len(tree.tokens) == 4 else tree for tree in trees]
+NO_TREES = {"left": (), "right": (), "labels": (), "heads": (), "relations": ()}
 
 
 @pytest.mark.parametrize(
-    ("answer", "reason"),
+    ("answers", "reason"),
     [
-        (drop, "returned 0 sentences for 1"),
-        (twice, "returned 2 sentences for 1"),
-        (other_words, "returned different tokens"),
-        (cycle, "returned no valid tree: dependency cycle through word 1"),
-        (no_trees, "returned no constituency and no dependency tree"),
-        (nothing, "returned NoneType instead of a sentence"),
+        (lambda tree: [], "returned 0 sentences for 1"),
+        (lambda tree: [tree, tree], "returned 2 sentences for 1"),
+        (lambda tree: [chain(["b"] * 4)], "returned different tokens"),
+        (lambda tree: [replace(tree, heads=(2, 1, 0, 3))], "returned no valid tree: dependency cycle through word 1"),
+        (lambda tree: [replace(tree, **NO_TREES)], "returned no constituency and no dependency tree"),
+        (lambda tree: [None], "returned NoneType instead of a sentence"),
     ],
 )
-def test_a_wrong_answer_costs_its_own_sentence_only(answer, reason):
+def test_a_wrong_answer_costs_its_own_sentence_only(answers, reason):
+    def answer(trees):
+        return [each for tree in trees for each in (answers(tree) if len(tree.tokens) == 4 else [tree])]
+
     expected = [Fault(f"backend:x {reason}") if len(words) == 4 else chain(words) for words in SENTENCES]
     assert guarded(answer).parse(SENTENCES) == expected
-
-
-def test_a_backend_may_decline():
-    declined = guarded(lambda trees: [Unparsed("too odd") for _ in trees]).parse(SENTENCES)
-    assert declined == [Unparsed("too odd")] * len(SENTENCES)
-    assert not any(isinstance(each, Fault) for each in declined)
 
 
 class Splits(Backend):

@@ -112,14 +112,6 @@ def test_texts_of_a_row_do_not_overlap(sentence):
             assert all(a[1] < b[0] for a, b in pairwise(extents))
 
 
-def test_rows_of_the_binarised_tree_are_numbered_by_height():
-    root = ElementTree.fromstring(svg([chosen(BIRD, ["constituency"])]))
-    group = next(g for g in root.iter(f"{SVG}g") if g.find(f"{SVG}text[@class='level']") is not None)
-    levels = {t.get("y"): int(t.text) for t in group.findall(f"{SVG}text[@class='level']")}
-    heights = Counter(levels[t.get("y")] for t in group if "label" in t.get("class", ""))
-    assert heights == Counter(BIRD.constituency_heights)
-
-
 def test_what_reads_from_right_to_left_is_mirrored():
     sentence = replace(BIRD, tokens=("אני", "אוהב", "ציפור", "שרה", "."))
     root = ElementTree.fromstring(svg([chosen(sentence)]))
@@ -159,17 +151,6 @@ def test_one_word_and_a_deep_tree():
         assert Counter(texts(root, "word")) == Counter(sentence.tokens * 2)
     root = ElementTree.fromstring(svg([chosen(chain(["a"]), ["dependency"])]))
     assert texts(root, "word") == ["a"]
-
-
-def test_files(tmp_path):
-    both = [chosen(BIRD), chosen(chain(["a", "b", "c"]), name="sentence 7")]
-    (page,) = write_svg(tmp_path / "page.svg", both)
-    assert page.read_text("utf-8") == svg(both)
-    assert write_svg(tmp_path / "new" / "folder", both) == [
-        tmp_path / "new" / "folder" / "sentence-0.svg",
-        tmp_path / "new" / "folder" / "sentence-7.svg",
-    ]
-    assert (tmp_path / "new/folder/sentence-7.svg").read_text("utf-8") == svg(both[1:])
 
 
 @pytest.mark.parametrize("name", ["none/page.svg", "page.png", "file", "folder.svg"])

@@ -1,4 +1,3 @@
-import string
 import sys
 from functools import cache
 from pathlib import Path
@@ -98,16 +97,6 @@ def test_words_of_real_text_are_spacys():
         pytest.skip("needs ../shared/data")
     lines = [sentence.text for sentence in text.read_sentences(CORPUS, "lines", tokenised=False, language="en")]
     assert tokenising.rules("en").spans(lines) == spacys_rules().spans(lines)
-
-
-@given(st.text(string.ascii_letters, min_size=1, max_size=12))
-@example("Km")
-@example("US")
-def test_a_string_of_letters_is_a_word_unless_it_is_special(word):
-    expected = SPECIALS.get(word, [word])
-    found = tokenising.rules("en").spans([word])[0]
-    assert [word[a:b] for a, b in found] == expected
-    assert spacys_rules().spans([word]) == [found]
 
 
 def test_sentences_of_real_text_are_found_again():

@@ -58,16 +58,6 @@ def test_both_trees_of_the_same_words(write):
     assert read(ptb, conllu) == [item]
 
 
-def test_each_file_alone(write):
-    (only_heads,) = read(write("t.conllu", *words("a", "b"), ""))
-    assert only_heads.sentence.has_dependencies
-    assert not only_heads.sentence.has_constituents
-    (only_brackets,) = read(write("t.ptb", "", "(S (A a) (B b))"))
-    assert only_brackets.line == 2
-    assert only_brackets.sentence.tags == ("A", "B")
-    assert not only_brackets.sentence.has_dependencies
-
-
 def test_escapes_also_inside_a_token(write):
     conllu = write("t.conllu", *words("(", "friend(s)", "[x]", "{", "-lrb-"), "")
     ptb = write("t.ptb", "(X (-LRB- -LRB-) (NN friend-LRB-s-RRB-) (NN -LSB-x-RSB-) (-LRB- -LCB-) (NN -lrb-))")
@@ -83,72 +73,55 @@ def test_lines_without_a_word_are_passed_over(write):
 
 
 def places(items):
-    return [(item.document, item.position) for item in items]
-
-
-def test_documents_by_newdoc(write):
-    lines = []
-    for comment in ("# newdoc id = a", "# sent_id = x-1", "# newdoc", "# newdoc", "# sent_id = z-9"):
-        lines += [comment, *words("w"), ""]
-    assert places(read(write("t.conllu", *lines))) == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1)]
-
-
-def test_documents_by_sent_id(write):
-    lines = []
-    for name in ("GUM_a-b-1", "GUM_a-b-2", "GUM_a-c-1", "GUM_a-c-7"):
-        lines += [f"# sent_id = {name}", *words("w"), ""]
-    assert places(read(write("t.conllu", *lines))) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    return " ".join(f"{item.document}.{item.position}" for item in items)
 
 
 @pytest.mark.parametrize(
-    ("lines", "match"),
+    ("comments", "expected"),
     [
-        ([*words("a"), "2\tb\t1"], r"t\.conllu:2: 3 columns, but CoNLL-U has 10"),
-        ([row(1, "a", "_")], r"t\.conllu:1: head '_' is not a number"),
-        ([row(1, "a", "²")], r"t\.conllu:1: head '²' is not a number"),
-        ([row(1, "a", 0), row(2, "b", "9" * 5000)], r"t\.conllu:2: head '9{40}' is not a number of a word: give each"),
-        ([row("9" * 5000, "a", 0)], r"t\.conllu:1: word id '9{40}', expected 1: number each sentence's words from 1"),
-        ([f"# structviews:place = {'9' * 5000} 1 1", row(1, "a", 0)], r"t\.conllu:1: '9{40}' is not a location"),
-        ([row(1, "a", 0), row(3, "b", 1)], r"t\.conllu:2: word id '3', expected 2"),
-        ([b"# fine\n1\ta\xff\t"], r"t\.conllu:2: not UTF-8 at byte 3 of the line"),
+        (["newdoc id = a", "sent_id = x-1", "newdoc", "newdoc", "sent_id = z-9"], "0.0 0.1 1.0 2.0 2.1"),
+        ([f"sent_id = GUM_a-{name}" for name in ("b-1", "b-2", "c-1", "c-7")], "0.0 0.1 1.0 1.1"),
     ],
 )
-def test_malformed_conllu(write, lines, match):
-    assert re.search(match, failure(write("t.conllu", *lines)))
+def test_documents_begin_at_newdoc_or_by_sent_id(write, comments, expected):
+    lines = [line for comment in comments for line in (f"# {comment}", *words("w"), "")]
+    assert places(read(write("t.conllu", *lines))) == expected
 
 
-@pytest.mark.parametrize("line", ["(S (A a)", "(A a) (B b)", "(S the (NN bird))", "(S (-NONE- *))"])
-def test_malformed_brackets(write, line):
-    assert re.search(r"t\.ptb:2: not one bracketed tree: ", failure(write("t.ptb", "(A a)", line)))
+ONE, BOTH = [*words("a"), ""], [*words("a"), "", *words("b"), ""]
+TWO = [*words("a", "b"), ""]
+NOT_ONE = r"t\.ptb:2: not one bracketed tree: "
 
 
 @pytest.mark.parametrize(
-    ("tree", "match"),
+    ("files", "match"),
     [
-        ("(S (A a) (B c))", r"t\.ptb:1: token 2 is 'c', but 'b' at .*t\.conllu:1"),
-        ("(S (A a) (B b) (C c))", r"token 3 is 'c', but missing at"),
-        ("(A a)", r"token 2 is missing, but 'b' at"),
+        ({"t.conllu": [*words("a"), "2\tb\t1"]}, r"t\.conllu:2: 3 columns, but CoNLL-U has 10"),
+        ({"t.conllu": [row(1, "a", "_")]}, r"t\.conllu:1: head '_' is not a number"),
+        ({"t.conllu": [row(1, "a", "²")]}, r"t\.conllu:1: head '²' is not a number"),
+        ({"t.conllu": [row(1, "a", 0), row(2, "b", "9" * 5000)]}, r"t\.conllu:2: head '9{40}' is not a number"),
+        ({"t.conllu": [row("9" * 5000, "a", 0)]}, r"t\.conllu:1: word id '9{40}', expected 1: number"),
+        ({"t.conllu": [f"# structviews:place = {'9' * 5000} 1 1", *ONE]}, r"t\.conllu:1: '9{40}' is not a location"),
+        ({"t.conllu": [row(1, "a", 0), row(3, "b", 1)]}, r"t\.conllu:2: word id '3', expected 2"),
+        ({"t.conllu": [b"# fine\n1\ta\xff\t"]}, r"t\.conllu:2: not UTF-8 at byte 3 of the line"),
+        ({"t.ptb": ["(A a)", "(S (A a)"]}, NOT_ONE),
+        ({"t.ptb": ["(A a)", "(A a) (B b)"]}, NOT_ONE),
+        ({"t.ptb": ["(A a)", "(S the (NN bird))"]}, NOT_ONE),
+        ({"t.ptb": ["(A a)", "(S (-NONE- *))"]}, NOT_ONE),
+        ({"t.conllu": TWO, "t.ptb": ["(S (A a) (B c))"]}, r"t\.ptb:1: token 2 is 'c', but 'b' at .*t\.conllu:1"),
+        ({"t.conllu": TWO, "t.ptb": ["(S (A a) (B b) (C c))"]}, r"token 3 is 'c', but missing at"),
+        ({"t.conllu": TWO, "t.ptb": ["(A a)"]}, r"token 2 is missing, but 'b' at"),
+        ({"t.conllu": ONE, "t.ptb": ["(A a)", "(B b)"]}, r"t\.ptb:2: this sentence has no counterpart"),
+        ({"t.conllu": BOTH, "t.ptb": ["(A a)"]}, r"t\.conllu:3: this sentence has no counterpart"),
+        ({"a.conllu": ONE, "b.conllu": ONE}, "one .conllu file, one bracketed file, or one of each; given: .*a.conll"),
+        ({"a.ptb": ["(A a)"], "b.mrg": ["(A a)"]}, "one .conllu file"),
+        ({}, "one .conllu file"),
+        ({"none.conllu": []}, r"none\.conllu: No such file"),
     ],
 )
-def test_other_tokens_in_the_other_file(write, tree, match):
-    assert re.search(match, failure(write("t.conllu", *words("a", "b"), ""), write("t.ptb", tree)))
-
-
-def test_more_sentences_in_one_file(write):
-    one = write("one.conllu", *words("a"), "")
-    two = write("two.conllu", *words("a"), "", *words("b"), "")
-    assert re.search(r"two\.ptb:2: this sentence has no counterpart", failure(one, write("two.ptb", "(A a)", "(B b)")))
-    assert re.search(r"two\.conllu:3: this sentence has no counterpart", failure(two, write("one.ptb", "(A a)")))
-
-
-def test_which_files(write, tmp_path):
-    a, b = write("a.conllu", *words("a"), ""), write("b.conllu", *words("a"), "")
-    assert re.search(
-        "one .conllu file, one bracketed file, or one of each; given: .*a.conllu, .*b.conllu", failure(a, b)
-    )
-    assert re.search("one .conllu file", failure(write("a.ptb", "(A a)"), write("b.mrg", "(A a)")))
-    assert re.search("one .conllu file", failure())
-    assert re.search(r"none\.conllu: No such file", failure(tmp_path / "none.conllu"))
+def test_what_cannot_be_read_is_one_line(write, tmp_path, files, match):
+    paths = [write(name, *lines) if lines else tmp_path / name for name, lines in files.items()]
+    assert re.search(match, failure(*paths))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +136,7 @@ def test_no_tree_is_said_and_passed_over(write, rows, reason):
     assert isinstance(bad.sentence, Unparsed)
     assert reason in bad.sentence.reason
     assert good.sentence.tokens == ("fine",)
-    assert places([bad, good]) == [(0, 0), (0, 1)]
+    assert places([bad, good]) == "0.0 0.1"
 
 
 @pytest.mark.parametrize(

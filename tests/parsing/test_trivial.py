@@ -1,5 +1,6 @@
 """The controls: which trees they are, and that a sentence's words decide them."""
 
+import os
 import random
 import subprocess
 import sys
@@ -73,18 +74,12 @@ def test_random_trees_are_seeded_by_the_words_alone(shape):
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", code],
-            env=environment(PYTHONHASHSEED=seed),
+            env=os.environ | {"PYTHONHASHSEED": seed},
             capture_output=True,
             text=True,
             check=True,
         )
         assert done.stdout.strip() == str([trees[3]])
-
-
-def environment(**variables):
-    import os
-
-    return os.environ | variables
 
 
 def all_heads(n):

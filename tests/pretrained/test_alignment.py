@@ -7,7 +7,7 @@ import pytest
 from tiny_encoders import KINDS, TEXT, tokeniser
 
 from structviews.parsing.treebank import read_treebank
-from structviews.pretrained.alignment import Aligner, texts_of
+from structviews.pretrained.alignment import Aligner
 
 GUM = Path(__file__).parents[3] / "shared/data/treebanks/gum"
 TOKENISERS = {kind: tokeniser(kind) for kind in KINDS}
@@ -80,22 +80,6 @@ def test_hard_cases_as_the_slow_aligner(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_dropped_word_is_the_unknown_token(kind):
-    words = ["film", "\x00", "film"]
-    (own,), _ = aligned(kind, [words])
-    if kind in ("bert", "mpnet"):  # which drop control characters
-        assert own[1] == [TOKENISERS[kind].unk_token_id]
-    assert all(own)
-
-
-def test_a_piece_of_two_words_goes_to_both():
-    (own,), _ = aligned("bert", [["do", "n't"]])
-    (whole,) = [TOKENISERS["bert"].convert_tokens_to_ids("don")]
-    assert own[0] == [whole]
-    assert own[1] == [whole, *TOKENISERS["bert"].convert_tokens_to_ids(["'", "t"])]
-
-
-@pytest.mark.parametrize("kind", KINDS)
 def test_each_piece_is_read_once_and_far_from_a_cut(kind):
     """Every piece of a long sentence in the window in which its distance to the nearer cut is largest."""
     words = " ".join(TEXT).split()
@@ -117,14 +101,6 @@ def test_each_piece_is_read_once_and_far_from_a_cut(kind):
             return min(left, right)
 
         assert room(which) == max(map(room, others))
-
-
-def test_spans_of_words():
-    spelt = [" a", "n't", " (", " b"]
-    found = texts_of(spelt, np.array([2, 2]))
-    assert found.texts == ["an't", "( b"]
-    assert found.bases.tolist() == [0, 4]
-    assert list(zip(found.starts.tolist(), found.ends.tolist(), strict=True)) == [(0, 1), (1, 4), (4, 5), (6, 7)]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,7 +22,7 @@ def _no_umap():
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory):
+def trained(tmp_path_factory):
     """A corpus, and two runs trained on it, with made-up scores."""
     folder = tmp_path_factory.mktemp("made")
     corpus = topic_corpus(folder / "x.parsed")

@@ -12,12 +12,10 @@ from typer.testing import CliRunner
 from structviews.cli.app import app
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.report import projection
-from structviews.report.projection import colourings, draw_run, project
-from structviews.report.sample import Sample, read_labels
+from structviews.report.projection import Sample, colourings, draw_run, project, read_labels
 
 
 def by_svd(vectors):
@@ -66,8 +64,8 @@ def test_with_umap_it_is_asked_for_neighbours_by_cosine(stand_in):
     assert project(vectors[:15]).method.startswith("PCA")
 
 
-def test_a_sample_is_spread_over_the_pool(made):
-    pool = open_pool(made[0])
+def test_a_sample_is_spread_over_the_pool(trained):
+    pool = open_pool(trained[0])
     assert Sample.of(pool, 10**6).texts == pool.texts
     some = Sample.of(pool, 7)
     assert len(some.rows) == len(some.texts) == 7
@@ -76,7 +74,7 @@ def test_a_sample_is_spread_over_the_pool(made):
     assert [" ".join(sentence.tokens) for sentence in some.sentences] == some.texts
 
 
-def test_labels_belong_to_lines_of_the_source(made, tmp_path):
+def test_labels_belong_to_lines_of_the_source(trained, tmp_path):
     text, labels = tmp_path / "x.txt", tmp_path / "labels"
     text.write_text("one bird\n\ntwo birds\none bird\nno bird\n")
     labels.write_text("a\n\nb\nc\nd\n")
@@ -92,33 +90,13 @@ def test_labels_belong_to_lines_of_the_source(made, tmp_path):
     labels.write_text("a\nb\n")
     with pytest.raises(InputError, match=r"labels: 2 lines, but a sentence of .*x\.txt is from line 5"):
         read_labels(labels, pool, np.arange(3))
-    parsed = open_pool(made[0])
+    parsed = open_pool(trained[0])
     labels.write_text("".join(f"line {i}\n" for i in range(1, 97)))
     assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.places[5] + 1}"]
 
 
-def test_a_sentence_that_cannot_be_drawn_is_named_by_its_line(made, tmp_path, monkeypatch):
-    class Embedder:
-        @classmethod
-        def load(cls, run, precision):
-            return cls()
-
-        def encode(self, sentences, show_progress_bar=None):
-            if "stop" in sentences:
-                raise SentenceError(sentences.index("stop"), "not parsed")
-            return np.array([[1.0, len(text)] for text in sentences]) / np.array([["bad" not in t] for t in sentences])
-
-    monkeypatch.setattr("structviews.report.projection.Embedder", Embedder)
-    text = tmp_path / "x.txt"
-    for what, line in (("stop", "not parsed"), ("bad", "its vector is not finite")):
-        text.write_text(f"one\n\none\ntwo birds\n{what}\nthree\n")
-        with np.errstate(divide="ignore"), pytest.raises(InputError, match=rf"x\.txt:5: {line}"):
-            draw_run(made[1][0], open_pool(text), tmp_path / "x.svg", most=10)
-    assert not (tmp_path / "x.svg").exists()
-
-
 @pytest.fixture
-def labels(made, tmp_path):
+def labels(trained, tmp_path):
     path = tmp_path / "labels"
     path.write_text("".join(f"kind {i % 3}\n" for i in range(96)))
     return path
@@ -129,8 +107,8 @@ def page_data(path):
     return data
 
 
-def test_an_interactive_page_has_each_sentence_where_its_vector_is(made, labels, tmp_path):
-    corpus, (run, _) = made
+def test_an_interactive_page_has_each_sentence_where_its_vector_is(trained, labels, tmp_path):
+    corpus, (run, _) = trained
     pool, out = open_pool(corpus), tmp_path / "x.html"
     found, sample = draw_run(run, pool, out, labels=labels, most=50)
     np.testing.assert_allclose(found.points, project(Embedder.load(run).encode(sample.sentences)).points)
@@ -176,9 +154,9 @@ def test_sentences_are_coloured_by_what_tells_them_apart(tmp_path):
     assert (length.by.low, length.by.high) == (2, 3)
 
 
-def test_documents_of_a_text_are_those_of_its_parsed_corpus(made, tmp_path):
-    pool = open_pool(made[0])
-    numbers = [row.document + 1 for row in ParsedCorpus.open(made[0])]
+def test_documents_of_a_text_are_those_of_its_parsed_corpus(trained, tmp_path):
+    pool = open_pool(trained[0])
+    numbers = [row.document + 1 for row in ParsedCorpus.open(trained[0])]
     assert pool.documents.tolist() == [numbers[place] for place in pool.places]
     text = tmp_path / "x.txt"
     text.write_text("\n\none\n\n\ntwo\none\nthree\n")
@@ -191,9 +169,9 @@ def project_command(*arguments):
 
 
 @pytest.mark.parametrize(("name", "begins"), [("x.png", b"\x89PNG"), ("x.svg", b"<?xml"), ("x.html", b"<!doctype")])
-def test_the_command_writes_what_the_ending_says_and_the_same_again(made, labels, tmp_path, name, begins):
+def test_the_command_writes_what_the_ending_says_and_the_same_again(trained, labels, tmp_path, name, begins):
     out = tmp_path / name
-    command = (made[1][0], "--corpus", made[0], "--labels", labels, "--max-sentences", 30, "-o", out)
+    command = (trained[1][0], "--corpus", trained[0], "--labels", labels, "--max-sentences", 30, "-o", out)
     ended = project_command(*command)
     assert ended.exit_code == 0, ended.output
     first = out.read_bytes()
@@ -204,8 +182,8 @@ def test_the_command_writes_what_the_ending_says_and_the_same_again(made, labels
     assert out.read_bytes() == first
 
 
-def test_bad_input_is_one_line(made, tmp_path):
-    run, corpus = made[1][0], made[0]
+def test_bad_input_is_one_line(trained, tmp_path):
+    run, corpus = trained[1][0], trained[0]
     (tmp_path / "x.png").mkdir()
     for arguments, message in [
         ((run, "--corpus", corpus, "-o", "x.jpg"), "x.jpg: pictures must end in .png, .svg, .html"),

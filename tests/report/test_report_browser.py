@@ -33,9 +33,9 @@ def told(dom):
 
 
 @pytest.fixture(scope="module")
-def pages(made, tmp_path_factory):
+def pages(trained, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
-    corpus, runs = made
+    corpus, runs = trained
     labels = folder / "labels"
     labels.write_text("".join(f"kind {i % 2}\n" for i in range(96)))
     write_report(runs, folder / "report.html", labels=labels)
@@ -129,26 +129,6 @@ def test_the_projection_is_played_with_by_keys_search_and_colours(pages, tmp_pat
     assert found["found"] == ["1 of 50 sentences", found["seven"], 1]
     assert found["pressed"] == ["true", "false"]
     assert (found["scale"], found["printed"], found["same"]) == (1, True, True)
-
-
-TOUCH = """
-const $ = (id) => document.getElementById(id);
-const data = JSON.parse($("data").textContent);
-const plot = $("plot"), spread = {x: Math.max(...data.x), y: Math.max(...data.y)};
-const one = Math.min((plot.clientWidth - 32) / spread.x, (plot.clientHeight - 32) / spread.y);
-const box = plot.getBoundingClientRect();
-const at = (i) => [(plot.clientWidth - spread.x * one) / 2 + data.x[i] * one,
-  (plot.clientHeight - spread.y * one) / 2 + data.y[i] * one];
-const said = [0, 20, 49].map((i) => {
-  const [left, top] = at(i);
-  const place = {bubbles: true, clientX: box.left + left + 1, clientY: box.top + top + 1};
-  plot.dispatchEvent(new PointerEvent("pointermove", place));
-  return [$("sentence").firstElementChild.textContent, data.texts[i]];
-});
-plot.dispatchEvent(new WheelEvent("wheel", {deltaY: -400, clientX: box.left + 100, clientY: box.top + 100,
-  cancelable: true}));
-document.title = JSON.stringify([said, plot.classList.contains("zoomed")]);
-"""
 
 
 LEGEND = """

@@ -42,21 +42,12 @@ DIFFERS: dict[str, Callable[[bytes], bytes]] = {
 
 @dataclass(frozen=True)
 class Command:
-    """A command that writes.
-
-    Attributes:
-        name: for messages.
-        arguments: as typed.
-        make: writes what it reads.
-        says: what a call says that comes after a finished one, where that is an error.
-        slow: whether a call takes more than a second or two.
-    """
+    """A command that writes."""
 
     name: str
     arguments: str
-    make: Callable[[Path], object]
-    says: str = "already exists"
-    slow: bool = False
+    make: Callable[[Path], object]  # writes what it reads
+    slow: bool = False  # whether a call takes more than a second or two
 
     def snapshot(self, folder: Path) -> dict[str, bytes | None]:
         """The content of all files below a folder, as it is compared; None for folders."""
@@ -165,6 +156,7 @@ COMMANDS = {
         Command("expand", "runs expand runs/seq-avg --vectors v.vec", runs),
         Command("join", "join runs/seq-avg runs/avg-bow -o runs/joined", runs),
         Command("corpus-merge", "corpus merge x.parsed y.parsed -o all.parsed", two_corpora),
+        Command("corpus-export", "corpus export x.parsed -o out", corpus),
         Command("make-probing", "tasks make-probing x.parsed -o probing --size 500", many),
         Command("states", "corpus states x.parsed --encoder tiny", encoder, slow=True),
         Command("pull", "pull default -o runs/default", lambda folder: None),

@@ -27,17 +27,11 @@ CAPABILITIES_VERSION = 0x20080522
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended.
+    """How a command ended."""
 
-    Attributes:
-        code: its exit code; negative after a signal; None if it did not end in time.
-        errors: what it wrote to stderr.
-        left: number of processes of its own that it left behind.
-    """
-
-    code: int | None
+    code: int | None  # negative after a signal; None if it did not end in time
     errors: str
-    left: bool = False
+    left: bool = False  # whether it left processes of its own behind
 
     @property
     def fault(self) -> str:
@@ -97,14 +91,7 @@ class Process:
 
 
 def start(arguments: Sequence[str], folder: Path, errors: Path, prepare: Callable[[], object] | None = None) -> Process:
-    """Start ``structviews ARGUMENTS`` in a folder, in a process group of its own.
-
-    Args:
-        arguments: the words of the command line.
-        folder: working folder; its ``.home`` stands for the user's.
-        errors: file for its stderr.
-        prepare: called in the new process before the command.
-    """
+    """Start ``structviews ARGUMENTS`` in a folder, whose ``.home`` stands for the user's, after ``prepare``."""
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()

@@ -37,27 +37,16 @@ QUIET = Console(quiet=True)
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of files.
-
-    Attributes:
-        name: for messages.
-        kind: ``SEALED``, ``CACHE`` or ``TEXT``.
-        make: writes a valid sample into a new folder, with what samples share.
-        read: reads it; what it returns is compared.
-        files: patterns of the files to damage.
-        named: names one of which a refusal may have instead of the damaged file's.
-        missing: what is read if a cache is as good as not there.
-        proved: patterns of files whose content was proved when it was written, for which the digest stands: they are
-            not damaged under right digests.
-    """
+    """A reader of files."""
 
     name: str
-    kind: str
-    make: Callable[[Path, "Shared"], object]
-    read: Callable[[Path], Any]
-    files: tuple[str, ...]
-    named: tuple[str, ...] = ()
-    missing: tuple[Any, ...] = ()
+    kind: str  # ``SEALED``, ``CACHE`` or ``TEXT``
+    make: Callable[[Path, "Shared"], object]  # writes a valid sample into a new folder, with what samples share
+    read: Callable[[Path], Any]  # reads it; what it returns is compared
+    files: tuple[str, ...]  # patterns of the files to damage
+    named: tuple[str, ...] = ()  # names one of which a refusal may have instead of the damaged file's
+    missing: tuple[Any, ...] = ()  # what is read if a cache is as good as not there
+    # Patterns of files whose content was proved when it was written: they are not damaged under right digests.
     proved: tuple[str, ...] = ()
 
 
@@ -81,6 +70,23 @@ def verified(path: Path) -> None:
     """Check a corpus, a run or a cache as the command ``verify`` does; its first fault is raised."""
     for fault in verify(path, lambda done, total: None):
         raise InputError(fault)
+
+
+def half_done(job: Callable[[Callable[[int, int], None]], object]) -> None:
+    """Stop a job, which is given a progress callback, when half of it is done."""
+
+    class Stopped(Exception):  # noqa: N818 - no error
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done > total // 2:
+            raise Stopped
+
+    try:
+        job(stop)
+    except Stopped:
+        return
+    raise AssertionError("not stopped")
 
 
 @dataclass(frozen=True)
@@ -164,19 +170,12 @@ def _state(path: Path) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Damage:
-    """A damaged file of a sample.
-
-    Attributes:
-        path: the file.
-        mutation: what was done to it.
-        content: its bytes then.
-        resealed: whether its digests are made right again.
-    """
+    """A damaged file of a sample."""
 
     path: Path
     mutation: str
     content: bytes
-    resealed: bool
+    resealed: bool  # whether its digests are made right again
 
 
 def damages(sample: Sample, seed: int) -> Iterator[Damage]:

@@ -1,6 +1,7 @@
-"""Readers of texts, treebanks, parsed corpora, parsing jobs and parser models."""
+"""Readers of texts, treebanks, parsed corpora, parsing jobs, parser models and the evaluation tasks' files."""
 
 import gzip
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 import torch
 from corpora import TINY
-from readers import CACHE, SEALED, TEXT, Shared, reader, verified
+from readers import CACHE, SEALED, TEXT, Reader, Shared, reader, verified
 
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
 from structviews.parsing.pipeline import parse_corpus
@@ -61,9 +63,13 @@ class StopsInside(TreebankSource):
             yield sentence
 
 
-def unfinished_job(folder: Path, shared: Shared) -> None:
+def treebank(folder: Path, shared: Shared) -> None:
     for path in TINY:
         (folder / path.name).write_bytes(path.read_bytes())
+
+
+def unfinished_job(folder: Path, shared: Shared) -> None:
+    treebank(folder, shared)
     with suppress(Stopped):
         parse_corpus(StopsInside(treebank_of(folder), max_tokens=100), folder / "x.parsed", sentences_per_shard=2)
 
@@ -77,11 +83,6 @@ def unfinished_parse(folder: Path) -> Any:
     source = TreebankSource(treebank_of(folder), max_tokens=100)
     found, _ = parse_corpus(source, folder / "x.parsed", sentences_per_shard=2)
     return [path.read_bytes() for path in sorted(found.path.iterdir())]
-
-
-def treebank(folder: Path, shared: Shared) -> None:
-    for path in TINY:
-        (folder / path.name).write_bytes(path.read_bytes())
 
 
 @reader(TEXT, TINY[0].name, treebank, name="conllu")
@@ -102,14 +103,10 @@ def sentences_of(path: Path, layout: str) -> Any:
     return list(source.sentences())
 
 
-@reader(TEXT, "x.txt", plain)
+@reader(TEXT, "x.txt x.txt.gz x.txt.zst", plain)
 def text(folder: Path) -> Any:
-    return sentences_of(folder / "x.txt", "lines"), sentences_of(folder / "x.txt", "prose")
-
-
-@reader(TEXT, "x.txt.gz x.txt.zst", plain)
-def text_compressed(folder: Path) -> Any:
-    return [sentences_of(folder / name, "lines") for name in ("x.txt.gz", "x.txt.zst")]
+    files = (("x.txt", "lines"), ("x.txt", "prose"), ("x.txt.gz", "lines"), ("x.txt.zst", "lines"))
+    return [sentences_of(folder / name, layout) for name, layout in files]
 
 
 def tiny_parser(folder: Path, shared: Shared) -> None:
@@ -127,3 +124,40 @@ def tiny_parser(folder: Path, shared: Shared) -> None:
 def builtin_parser(folder: Path) -> Any:
     parser = BuiltinParser.read(folder / "parser")
     return parser.describe(), parser.parse([["the", "bird", "sings"], ["Go", "!"]])
+
+
+DATA = Path(__file__).parents[2] / "data"
+FILES = {
+    "MR": "MR/*",
+    "SST5": "SST/fine/*",
+    "TREC": "TREC/*",
+    "SICK-R": "SICK/*",
+    "SNLI": "SNLI/*",
+    "STS-B": "STS/STSBenchmark/*",
+    "STS13": "STS/STS13-en-test/*",
+}
+
+
+def tasks(folder: Path, shared: Shared) -> None:
+    shutil.copytree(DATA / "senteval", folder, dirs_exist_ok=True)
+
+
+def task_reader(task: str, files: str) -> Reader:
+    # A file that does not fit another may be either.
+    others = " ".join(path.name for path in DATA.joinpath("senteval").glob(files))
+    return reader(TEXT, files, tasks, name=f"task-{task}", named=others)(
+        lambda folder: read_task(task, folder, allow_partial=True)
+    )
+
+
+for each, pattern in FILES.items():
+    task_reader(each, pattern)
+
+
+def probing(folder: Path, shared: Shared) -> None:
+    shutil.copy(DATA / "probing/length_classes.txt", folder)
+
+
+@reader(TEXT, "length_classes.txt", probing)
+def probing_task(folder: Path) -> Any:
+    return read_task("length_classes", None, allow_partial=True, probing=folder)

@@ -21,7 +21,7 @@ from structviews.hub.portable import Source, check_arrived, write_sources
 from structviews.hub.transfer import PULLED, push
 from structviews.report.curves import curves
 from structviews.runs.folder import SOURCES, cut_log, model_checksum, read_log
-from structviews.runs.settings_file import load_config, load_run, run_corpus, run_kind, run_views
+from structviews.runs.settings_file import load_run, run_corpus, run_kind, run_views
 from structviews.runtime.documents import write_json
 from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import mark, read_progress
@@ -39,12 +39,7 @@ def trained(folder: Path, shared: Shared) -> None:
     shared.run(folder / "run")
 
 
-@reader(
-    SEALED,
-    "run/*.safetensors",
-    trained,
-    named="model.safetensors",
-)
+@reader(SEALED, "run/*.safetensors", trained, named="model.safetensors")
 def run(folder: Path) -> Any:
     embedder = Embedder.load(folder / "run", RandomParser())
     return vectors_of(folder / "run"), embedder.with_representation(remove_component=True).encode(SENTENCES)
@@ -74,18 +69,6 @@ def with_transformer(folder: Path, shared: Shared) -> None:
 @reader(SEALED, "run/encoder.safetensors", with_transformer)
 def blueprint(folder: Path) -> Any:
     return vectors_of(folder / "run")
-
-
-@reader(TEXT, "config.toml", lambda folder, shared: by_hand(folder))
-def settings_by_hand(folder: Path) -> Any:
-    return load_config(folder / "config.toml")[0].flat()
-
-
-def by_hand(folder: Path) -> None:
-    (folder / "config.toml").write_text(
-        '# a file of mine\n[data]\ncorpus = "x.parsed"\n[views]\nnames = ["dep", "const"]\nhidden = 64\n'
-        '[words]\nchannels = ["trained"]\n[objective]\nname = "pairwise"\n[optimisation]\nlr = 1e-3\nbatch_size = 40\n'
-    )
 
 
 def interrupted(folder: Path, shared: Shared) -> None:
@@ -131,17 +114,13 @@ def scored(folder: Path, shared: Shared) -> None:
         save_results(folder / name, results)
 
 
-@reader(SEALED, "run/results.json", scored)
-def results(folder: Path) -> Any:
-    return as_markdown(score_table([folder / "run", folder / "other"], intervals=True))
-
-
 @reader(SEALED, "run/results.json", scored, named="/run")
-def results_compared(folder: Path) -> Any:
-    """Beside another run's, and as a new evaluation adds to them."""
+def results(folder: Path) -> Any:
+    """In a table, beside another run's, and as a new evaluation adds to them."""
+    table = as_markdown(score_table([folder / "run", folder / "other"], intervals=True))
     compared = compare_runs(folder / "run", folder / "other")
     again = load_results(folder / "other") | {"tasks": {}, "unavailable": {"CR": "no file"}, "predictions": {}}
-    return compared, save_results(folder / "run", again)
+    return table, compared, save_results(folder / "run", again)
 
 
 @reader(CACHE, "run/predictions.safetensors", scored, missing=({},))
@@ -183,13 +162,7 @@ def joined(folder: Path, shared: Shared) -> None:
     join_runs(runs, folder / "run")
 
 
-@reader(
-    SEALED,
-    "run/members/*/*.safetensors",
-    joined,
-    name="joined",
-    named="model.safetensors",
-)
+@reader(SEALED, "run/members/*/*.safetensors", joined, name="joined", named="model.safetensors")
 def joined_run(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
@@ -229,19 +202,11 @@ def verify_run(folder: Path) -> None:
 def with_card(folder: Path, shared: Shared) -> None:
     scored(folder, shared)
     (folder / "card.md").write_text("---\nlicense: mit\n---\n# A card\n")
-
-
-def with_sources(folder: Path, shared: Shared) -> None:
-    with_card(folder, shared)
     rows = [Source("books", f"Book {i}", "1900", "CC BY 4.0", "its author", i, 10 * i) for i in range(6)]
     write_sources(folder / "run" / SOURCES, rows)
 
 
-@reader(TEXT, "card.md", with_card)
-def card(folder: Path) -> Any:
-    return push(folder / "run", "me/x", card=folder / "card.md", dry_run=True).card
-
-
-@reader(TEXT, "run/sources.tsv", with_sources, name="pushed-sources")
+@reader(TEXT, "card.md run/sources.tsv", with_card)
 def pushed(folder: Path) -> Any:
-    return push(folder / "run", "me/x", dry_run=True).card
+    cards = (folder / "card.md", None)
+    return [push(folder / "run", "me/x", card=card, dry_run=True).card for card in cards]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import vector_files
 from corpora import RandomParser, opened, topic_corpus
-from readers import CACHE, SEALED, TEXT, Shared, reader, verified
+from readers import CACHE, SEALED, TEXT, Shared, half_done, reader, verified
 from tiny_encoders import encoder_folder, in_shards
 
 from structviews.encoding import streaming
@@ -21,7 +21,7 @@ from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
 from structviews.pretrained.states import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, store_states
-from structviews.report.sample import read_labels
+from structviews.report.projection import read_labels
 from structviews.runs.weights import load_sub_words, save_sub_words
 from structviews.words.learning import Word2VecConfig, learn_model
 from structviews.words.sub_words import SubWords
@@ -64,26 +64,17 @@ def sub_words(folder: Path) -> Any:
     return load_sub_words(folder, 5).read(["unheard", "the"])
 
 
-def encoder(folder: Path, shared: Shared) -> None:
-    encoder_folder(folder / "tiny")
+def encoders(folder: Path, shared: Shared) -> None:
+    in_shards(encoder_folder(folder / "tiny"), folder / "shards")
 
 
-@reader(TEXT, "tiny/config.json tiny/*.safetensors tiny/token*.json", encoder, named="tiny")
+@reader(TEXT, "tiny/config.json tiny/*.safetensors tiny/token*.json shards/*.index.json", encoders, named="tiny shards")
 def pretrained_encoder(folder: Path) -> Any:
-    return FrozenEncoder.open(str(folder / "tiny"), "mean").states([["the", "film"], ["x"]])
-
-
-def encoder_in_shards(folder: Path, shared: Shared) -> None:
-    in_shards(encoder_folder(folder / "whole"), folder / "tiny")
-
-
-@reader(TEXT, "tiny/*.index.json", encoder_in_shards, named="tiny")
-def pretrained_encoder_in_shards(folder: Path) -> Any:
-    return FrozenEncoder.open(str(folder / "tiny"), "mean").states([["the", "film"]])
+    return [FrozenEncoder.open(str(folder / name), "mean").states([["the", "film"]]) for name in ("tiny", "shards")]
 
 
 def stored(folder: Path, shared: Shared) -> None:
-    encoder(folder, shared)
+    encoder_folder(folder / "tiny")
     topic_corpus(folder / "x.parsed", documents=4)
     store_states(opened(folder / "x.parsed"), FrozenEncoder.open(str(folder / "tiny"), "mean"), lambda *told: None)
 
@@ -112,19 +103,7 @@ def verify_word_vectors(folder: Path) -> Any:
 
 def half_learnt(folder: Path, shared: Shared) -> None:
     topic_corpus(folder / "corpus", documents=2)
-
-    class Stopped(Exception):  # noqa: N818 - no error
-        pass
-
-    def stop(done: int, total: int) -> None:
-        if done > total / 2:
-            raise Stopped
-
-    try:
-        learn(folder, stop)
-    except Stopped:
-        return
-    raise AssertionError("not stopped")
+    half_done(lambda stop: learn(folder, stop))
 
 
 def learn(folder: Path, progress: Any = None) -> Any:
@@ -159,19 +138,7 @@ def to_encode(folder: Path, shared: Shared) -> None:
 
 def half_encoded(folder: Path, shared: Shared) -> None:
     to_encode(folder, shared)
-
-    class Stopped(Exception):  # noqa: N818 - no error
-        pass
-
-    def stop(done: int, total: int) -> None:
-        if done > total // 2:
-            raise Stopped
-
-    try:
-        encode(folder, stop)
-    except Stopped:
-        return
-    raise AssertionError("not stopped")
+    half_done(lambda stop: encode(folder, stop))
 
 
 def encode(folder: Path, progress: Any = None) -> bytes:

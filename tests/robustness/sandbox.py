@@ -34,17 +34,11 @@ OURS = re.compile(r"/(?:structviews|parsing)/")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a reading ended.
+    """How a reading ended."""
 
-    Attributes:
-        kind: ``ok``, ``refused`` (an InputError), or one of ``FAULTS``.
-        detail: the message; of a fault, what and where.
-        content: hash of what was read.
-    """
-
-    kind: str
-    detail: str = ""
-    content: str = ""
+    kind: str  # ``ok``, ``refused`` (an InputError), or one of ``FAULTS``
+    detail: str = ""  # the message; of a fault, what and where
+    content: str = ""  # hash of what was read
 
 
 def observe(readings: Sequence[Callable[[], Any]]) -> list[Outcome]:

@@ -9,12 +9,11 @@ from itertools import islice
 import pytest
 import readers_of_corpora
 import readers_of_runs
-import readers_of_tasks
 import readers_of_vectors
 from readers import READERS, Sample, damages, outcomes, whole
 from sandbox import FAULTS
 
-DECLARED_IN = (readers_of_corpora, readers_of_runs, readers_of_tasks, readers_of_vectors)
+DECLARED_IN = (readers_of_corpora, readers_of_runs, readers_of_vectors)
 ATTACKS = int(os.environ.get("ATTACKS", "12"))
 SEED = int(os.environ.get("SEED", "1"))
 

@@ -44,16 +44,18 @@ def test_arrays_are_those_of_numpy(tmp_path, save, order):
     np.testing.assert_array_equal(map_array(tmp_path / "x.npy"), MATRIX)
 
 
+OBJECT = npy((1,), "|O", b"cos\nsystem\n(S'exit'\ntR.")
+BOMB = npy((10**9, 10**9))
+
+
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (npy((10**9, 10**9)), r"features is float32 of shape \(1000000000, 1000000000\), which has 4,000,000,000,000"),
-        (npy((2**62, 2**62)), "features is float32 of shape"),
+        (BOMB, r"features is float32 of shape \(1000000000, 1000000000\), which has 4,000,000,000,000"),
         (npy((3, 5)), "which has 60 bytes, not the 48 of the file: write it again"),
         (npy((-3, -4)), r"features is float32 of shape \(-3, -4\), not numbers or texts"),
-        (npy((1,), "|O", b"cos\nsystem\n(S'exit'\ntR."), "features is object of shape"),
+        (OBJECT, r"features is object of shape"),
         (b"hello", r"features is not an array \(EOF"),
-        (npy().replace(b"\x01\x00v", b"\x09\x00v"), "features is not an array"),
     ],
 )
 def test_members_that_lie(tmp_path, features, message):
@@ -73,19 +75,12 @@ def test_a_bomb_is_one_line(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (npy((10**9, 10**9)), "not an array of numbers"),
-        (npy((-1, 4)), "not an array of numbers"),
-        (npy((1,), "|O", b"cos\nsystem\n(S'exit'\ntR."), "not an array of numbers"),
-        (npy().replace(b"(3, 4)", b"[[[[[["), "not an array of numbers"),
-        (b"PK\x05\x06" + bytes(18), r"not an array of numbers \(an .npz file\)"),
-    ],
+    "content", [BOMB, npy((-1, 4)), OBJECT, npy().replace(b"(3, 4)", b"[[[[[["), b"PK\x05\x06" + bytes(18)]
 )
 @pytest.mark.filterwarnings("error")
-def test_a_file_that_lies(tmp_path, content, message):
+def test_a_file_that_lies(tmp_path, content):
     (tmp_path / "x.npy").write_bytes(content)
-    with pytest.raises(InputError, match=message) as error:
+    with pytest.raises(InputError, match="not an array of numbers") as error:
         map_array(tmp_path / "x.npy")
     assert "\n" not in str(error.value)
 
@@ -122,32 +117,28 @@ def flip(path, place):
     path.write_bytes(content)
 
 
-def test_the_file_is_numpys(files):
-    assert write(files) == [0, 4, 8]
+def test_the_file_is_numpys_and_a_stopped_call_goes_on_with_the_next_block(files):
+    assert write(files, stop_at=8) == [0, 4]
+    assert not files[0].exists()
+    assert write(files) == [8]
     np.testing.assert_array_equal(np.load(files[0]), VALUES)
     np.testing.assert_array_equal(read_blocks(files[0], files[2], LAYOUT), VALUES)
     assert not files[1].exists()
 
 
-def test_a_stopped_call_goes_on_with_the_next_block(files):
-    assert write(files, stop_at=8) == [0, 4]
-    assert not files[0].exists()
-    assert write(files) == [8]
-    np.testing.assert_array_equal(np.load(files[0]), VALUES)
-
-
-@pytest.mark.parametrize(("place", "again"), [(5, [0, 4, 8]), (130, [0, 4, 8]), (180, [4, 8])])
-def test_a_damaged_block_is_written_again_with_those_after_it(files, place, again):
+@pytest.mark.parametrize(
+    ("file", "damage", "again"),
+    [
+        (1, lambda path: flip(path, 5), [0, 4, 8]),
+        (1, lambda path: flip(path, 180), [4, 8]),
+        (1, lambda path: path.write_bytes(path.read_bytes()[:-3]), [4, 8]),
+        (2, lambda path: path.write_bytes(path.read_bytes()[:-3]), [4, 8]),
+    ],
+    ids=["header", "block", "short", "journal"],
+)
+def test_a_damaged_block_is_written_again_with_those_after_it(files, file, damage, again):
     write(files, stop_at=8)
-    flip(files[1], place)
-    assert write(files) == again
-    np.testing.assert_array_equal(np.load(files[0]), VALUES)
-
-
-@pytest.mark.parametrize(("file", "cut", "again"), [(1, 3, [4, 8]), (2, 3, [4, 8]), (1, 1000, [0, 4, 8])])
-def test_a_block_cut_short_is_written_again(files, file, cut, again):
-    write(files, stop_at=8)
-    files[file].write_bytes(files[file].read_bytes()[:-cut])
+    damage(files[file])
     assert write(files) == again
     np.testing.assert_array_equal(np.load(files[0]), VALUES)
 

@@ -22,11 +22,6 @@ def test_an_unknown_precision_is_refused():
         device.half_precision("fp8", torch.device("cpu"))
 
 
-def test_sending_to_the_cpu_copies_nothing():
-    tensor = torch.arange(3)
-    assert device.send(tensor, torch.device("cpu")) is tensor
-
-
 def test_a_named_device_is_the_best_one_for_a_while():
     before = device.best_device()
     with device.using("meta"):
@@ -65,12 +60,6 @@ def test_no_random_numbers_are_drawn(device):
     assert {name: each.shape for name, each in modules.state_dict().items()} == {
         name: each.shape for name, each in modules_of_all_kinds().state_dict().items()
     }
-
-
-def test_what_is_not_random_is_filled():
-    with Unfilled():
-        norm = nn.LayerNorm(4)
-        ones = nn.init.ones_(torch.empty(3))
-    assert norm.weight.tolist() == [1] * 4
-    assert norm.bias.tolist() == [0] * 4
-    assert ones.tolist() == [1] * 3
+    if device == "cpu":  # what is not random is filled
+        norm = modules[3]
+        assert (norm.weight.tolist(), norm.bias.tolist()) == ([1] * 4, [0] * 4)

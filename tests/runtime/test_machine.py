@@ -1,4 +1,4 @@
-"""Freed memory is used again without asking the system; little is kept for shapes that do not come again."""
+"""Freed memory is used again without asking the system; how much is left is known."""
 
 import os
 import subprocess
@@ -8,7 +8,6 @@ import pytest
 
 from structviews.errors import InputError
 from structviews.runtime import machine
-from structviews.runtime.machine import keep_few_shapes
 
 CODE = """
 import resource, sys
@@ -37,15 +36,6 @@ def test_freed_memory_is_kept():
     # Five times 64 MB: in pages of 4 kB that is 80,000, in large ones 160.
     assert pages_asked_for("keep") < 20
     assert pages_asked_for("give back") > 100
-
-
-def test_few_shapes_are_kept_unless_the_user_says_otherwise(monkeypatch):
-    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
-    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "")  # so that what is set is taken away again
-    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")
-    keep_few_shapes()
-    assert os.environ["LRU_CACHE_CAPACITY"] == "7"
-    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "128"
 
 
 GIB = 2**30

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save
 
 from structviews.errors import InputError
-from structviews.runtime.seals import ENTRY, TYPES, read_arrays, read_head, read_tensors, write_arrays
+from structviews.runtime.seals import ENTRY, read_arrays, read_head, read_tensors, write_arrays
 
 TENSORS = {
     "b": torch.arange(6, dtype=torch.float32).reshape(2, 3),
@@ -35,7 +35,7 @@ def test_tensors_and_notes_come_back(file):
         assert torch.equal(tensor, TENSORS[name])
 
 
-@pytest.mark.parametrize("kind", sorted(set(TYPES) - {"bfloat16"}))
+@pytest.mark.parametrize("kind", ["bool", "uint8", "int64", "float16", "float64"])
 def test_arrays_of_each_type_come_back(tmp_path, kind):
     array = np.array([[1, 0], [0, 1]]).astype(kind)
     write_arrays(tmp_path / "x", {"a": array, "strided": array[:, 0]})
@@ -63,18 +63,13 @@ def test_every_damaged_byte_is_found(file):
                 read_tensors(file, "train again")
 
 
-def test_a_file_without_a_seal_is_refused(file):
-    file.write_bytes(save(TENSORS))
-    with pytest.raises(InputError, match="its seal is missing"):
-        read_head(file, "")
-
-
-def test_another_files_seal_is_refused(file, tmp_path):
+def test_a_file_without_a_seal_or_with_another_files_is_refused(file, tmp_path):
     write_arrays(tmp_path / "other", {"b": torch.zeros(2, 3)}, NOTES)
     seal = {"notes": NOTES, "data": read_head(tmp_path / "other", "").data, "head": read_head(file, "").digest}
-    file.write_bytes(save(TENSORS, {ENTRY: json.dumps(seal)}))
-    with pytest.raises(InputError, match="does not match its seal"):
-        read_tensors(file, "")
+    for metadata, message in ((None, "its seal is missing"), ({ENTRY: json.dumps(seal)}, "does not match its seal")):
+        file.write_bytes(save(TENSORS, metadata))
+        with pytest.raises(InputError, match=message):
+            read_tensors(file, "")
 
 
 def test_the_digest_is_of_the_whole(file, tmp_path):

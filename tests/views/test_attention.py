@@ -54,12 +54,6 @@ def test_each_word_has_the_weight_that_recursion_gives_it(backend):
         assert each == pytest.approx(weights_by_recursion(view, table, sentence), abs=1e-6, nan_ok=True)
 
 
-def test_a_view_without_attention_has_none():
-    view, table = create_view("dep-sum", 5, 6), WordTable(len(VOCABULARY), 5)
-    batch = collate(SENTENCES, {"words": VOCABULARY}, ["dependency"])
-    assert attention_weights(view(table, batch, batch.ids["words"], states=True), batch) is None
-
-
 def test_runs_give_the_weights_of_each_attentive_view(tmp_path):
     corpus = topic_corpus(tmp_path / "x.parsed")
     twice = train(small_config(corpus, tmp_path / "dep-dep", ("dep", "dep"), steps=1))

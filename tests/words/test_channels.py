@@ -12,7 +12,7 @@ from structviews.batches.batch import collate
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.runs.settings_file import load_run
-from structviews.training.checkpoint import extend, extended, read_progress
+from structviews.training.checkpoint import Progress, extend, extended
 from structviews.training.loop import train
 from structviews.training.trainer import Training
 from structviews.words.vector_files import WordVectors, fixed_words
@@ -44,13 +44,7 @@ def config(corpus, vectors, tmp_path):
     )
 
 
-@pytest.fixture(scope="module")
-def run(corpus, vectors, tmp_path_factory):
-    out = tmp_path_factory.mktemp("run") / "run"
-    return train(small_config(corpus, out, channels=("fixed", "trained"), vectors=str(vectors), epochs=1))
-
-
-def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(corpus, vectors):
+def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(corpus, vectors, tmp_path):
     counts = count_words(opened(corpus))
     file = WordVectors.open(vectors)
     vocabulary, table = fixed_words(opened(corpus), file)
@@ -63,6 +57,9 @@ def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(corpus, vect
     assert table.dtype == np.float32
     assert not table[0].any()
     np.testing.assert_array_equal(table[1:], file.rows(file.find(expected)))
+    other = write_vectors(tmp_path / "v.vec", ["autre", "mots"])
+    with pytest.raises(InputError, match=r"v\.vec: has no word of .*x\.parsed: give vectors for its language"):
+        fixed_words(opened(corpus), WordVectors.open(other))
 
 
 def test_the_fixed_table_is_one_and_learns_nothing(config):
@@ -71,7 +68,7 @@ def test_the_fixed_table_is_one_and_learns_nothing(config):
     assert len({id(table) for table in fixed.tables}) == 1
     assert len(fixed.tables) == 4
     before = fixed.tables[0].weight.clone()
-    for step in training.steps(read_progress(training.run) or _start()):
+    for step in training.steps(Progress()):
         training.step(*step.batches)
     assert torch.equal(fixed.tables[0].weight, before)
     assert not fixed.tables[0].weight.requires_grad
@@ -80,12 +77,6 @@ def test_the_fixed_table_is_one_and_learns_nothing(config):
     assert len(training.optimiser.state) == len(names)
     saved = [name for name in training.model.state_dict() if name.startswith("channels.fixed.words")]
     assert saved == ["channels.fixed.words.0.weight"]
-
-
-def _start():
-    from structviews.training.checkpoint import Progress
-
-    return Progress()
 
 
 def test_a_channel_learns_beside_another_what_it_learns_alone(config):
@@ -99,27 +90,15 @@ def test_a_channel_learns_beside_another_what_it_learns_alone(config):
     assert {name.split(".")[1] for name in both} == {"fixed", "trained"}
 
 
-@pytest.mark.parametrize("step", [1, 5])
-def test_parts_make_the_whole_bit_for_bit(config, step, tmp_path):
+def test_parts_make_the_whole_bit_for_bit(config, tmp_path):
     whole = train(config)
     parts = config.replaced(out=str(tmp_path / "parts"))
-    train(parts.replaced(steps=step))
+    train(parts.replaced(steps=5))
     extend(extended(tmp_path / "parts", epochs=None, steps=0))
     again = train(extended(tmp_path / "parts", None, None))
     for name in ("model.safetensors", "words.safetensors"):
         assert (again / name).read_bytes() == (whole / name).read_bytes()
     assert load_run(again) == load_run(whole)
-
-
-def test_the_fixed_channel_knows_all_words_of_its_file_and_no_others(run, corpus, vectors):
-    embedder = Embedder.load(run)
-    file = WordVectors.open(vectors)
-    words = ["topic1-1", "elsewhere", "the", "of", "unheard"]
-    batch = collate([random_trees(words)], embedder.vocabularies, ["tokens"])
-    found = embedder.model.channels["fixed"].tables[0].lookup(batch.ids["fixed"])
-    np.testing.assert_array_equal(found, file.rows(file.find(words)))
-    assert found.any(dim=1).tolist() == [True, True, True, False, False]
-    assert "elsewhere" not in count_words(opened(corpus))
 
 
 def test_unknown_words_may_have_a_random_vector_that_the_run_keeps(config, tmp_path):
@@ -167,9 +146,3 @@ def test_other_vectors_are_another_run(config, tmp_path):
         train(config.replaced(vectors=str(other)))
     with pytest.raises(InputError, match=r"cannot start from its weights: it was trained with other vectors"):
         Training(config.replaced(vectors=str(other), init_from=config.data.out, out=str(tmp_path / "next")))
-
-
-def test_vectors_of_another_language(corpus, tmp_path):
-    path = write_vectors(tmp_path / "v.vec", ["autre", "mots"])
-    with pytest.raises(InputError, match=r"v\.vec: has no word of .*x\.parsed: give vectors for its language"):
-        fixed_words(opened(corpus), WordVectors.open(path))

@@ -78,7 +78,7 @@ class _StopError(Exception):
 
 @needs_gensim
 @both
-@pytest.mark.parametrize("epoch", [0, 1, 4])
+@pytest.mark.parametrize("epoch", [0, 4])
 def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, subwords, tmp_path):
     config, state = Word2VecConfig(**SMALL | {"epochs": 5, "subwords": subwords}), tmp_path / "state"
     words, whole = learn_vectors(corpus, config, state)
@@ -136,25 +136,6 @@ def test_saved_vectors_come_back_to_the_bit(name, tmp_path, monkeypatch):
     assert (tmp_path / name).read_bytes().startswith(b"30 5\n")
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        *(
-            ({name: 0}, f"{name} = 0: give a number at least 1")
-            for name in ("dim", "window", "min_count", "epochs", "workers")
-        ),
-        ({"subwords": -1}, "subwords = -1: give a number at least 0"),
-        ({"negative": -1}, "negative = -1: give a number at least 1"),
-        ({"dim": 10**9}, "dim = 1000000000: give a number at least 1 and at most 1,000,000"),
-        ({"seed": 2**32}, "seed = 4294967296: give a number at least 0 and at most 4,294,967,295"),
-        ({"seed": -1}, "seed = -1: give a number at least 0"),
-    ],
-)
-def test_settings_that_do_not_do(settings, message):
-    with pytest.raises(InputError, match=message):
-        Word2VecConfig(**settings)
-
-
 @needs_gensim
 def test_words_that_are_all_too_rare(corpus, tmp_path):
     most = max(count_words(corpus).values())
@@ -162,10 +143,9 @@ def test_words_that_are_all_too_rare(corpus, tmp_path):
         learn_vectors(corpus, Word2VecConfig(min_count=most + 1), tmp_path / "state")
 
 
-@pytest.mark.parametrize("name", ["v.vec", "v", "v.bin.gz"])
-def test_sub_words_are_kept_in_fasttext_s_format_alone(corpus, name, tmp_path):
+def test_sub_words_are_kept_in_fasttext_s_format_alone(corpus, tmp_path):
     with pytest.raises(InputError, match=r"subwords = 9 needs fastText's format: give a name that ends in \.bin"):
-        learn_file(tmp_path / name, corpus, Word2VecConfig(subwords=9))
+        learn_file(tmp_path / "v.bin.gz", corpus, Word2VecConfig(subwords=9))
     assert not list(tmp_path.iterdir())
 
 

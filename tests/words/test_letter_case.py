@@ -17,8 +17,7 @@ from structviews.runs.weights import load_words
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
 from structviews.words.learning import learn_file
-from structviews.words.vector_files import WordVectors, fixed_words
-from structviews.words.vocabulary import UNKNOWN
+from structviews.words.vector_files import WordVectors
 from structviews.words.word_settings import Word2VecConfig
 
 DIM = 6
@@ -65,26 +64,12 @@ def test_a_file_without_capitals_is_looked_up_in_lower_case(file):
     assert vectors.find([KNOWN[2].title(), "Strange"]).tolist() == [2, -1]
 
 
-def test_a_file_with_one_capital_is_looked_up_as_it_is(tmp_path):
+def test_one_capital_is_enough_to_look_words_up_as_they_are(tmp_path):
     vectors = WordVectors.open(write_vectors(tmp_path / "x.vec", ["the", "of", "Of"]))
     assert not vectors.uncased
     assert vectors.find(["The", "the", "Of", "OF"]).tolist() == [-1, 0, 2, -1]
-
-
-def test_what_is_a_capital_is_what_a_look_up_changes(tmp_path):
-    """Arrow's own lower case changes this letter, which Python's does not."""
-    words = ["the", "\uab6c"]
-    vectors = WordVectors.open(write_vectors(tmp_path / "x.vec", words))
-    assert [word.lower() for word in words] == words
-    assert vectors.uncased
-    assert vectors.find(["The", *words]).tolist() == [0, 0, 1]
-
-
-def test_the_fixed_words_of_a_corpus_are_those_in_lower_case(corpus, file):
-    vocabulary, table = fixed_words(opened(corpus), WordVectors.open(file))
-    assert vocabulary.words[0] == UNKNOWN
-    assert sorted(vocabulary.words[1:]) == KNOWN
-    np.testing.assert_array_equal(table[1:], WordVectors.open(file).read(vocabulary.words[1:])[1])
+    # Arrow's own lower case changes this letter, which Python's does not.
+    assert WordVectors.open(write_vectors(tmp_path / "y.vec", ["the", "\uab6c"])).uncased
 
 
 @pytest.mark.parametrize("how", ["trained", "packed"])

@@ -6,16 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from vector_files import (
-    FORMATS,
-    fasttext,
-    glove,
-    lines,
-    random_vectors,
-    word2vec_binary,
-    word2vec_text,
-    write_vectors,
-)
+from vector_files import FORMATS, fasttext, glove, lines, random_vectors, word2vec_binary, word2vec_text, write_vectors
 
 from structviews.errors import InputError
 from structviews.words import vector_files, vector_formats
@@ -33,11 +24,6 @@ def _no_warning():
         yield
 
 
-@pytest.fixture
-def vectors(tmp_path):
-    return WordVectors.open(write_vectors(tmp_path / "v.txt", WORDS, VECTORS))
-
-
 @pytest.mark.parametrize("block", [1, 100, 2**22])
 @pytest.mark.parametrize("form", FORMATS, ids=lambda form: form.__name__)
 def test_every_format_gives_its_words_and_vectors(form, block, tmp_path, monkeypatch):
@@ -48,6 +34,26 @@ def test_every_format_gives_its_words_and_vectors(form, block, tmp_path, monkeyp
     assert (len(opened), opened.dim) == VECTORS.shape
     assert opened.words.to_pylist() == WORDS
     np.testing.assert_array_equal(opened.rows(np.arange(len(WORDS))), VECTORS)
+
+
+def test_lines_that_are_read_slowly_and_a_last_one_without_an_end(tmp_path):
+    path = tmp_path / "v.txt"
+    path.write_bytes(b"a 1 2\nb\xff +3 4.\nc 5 6\n")
+    opened = WordVectors.open(path)
+    assert opened.words.to_pylist() == ["a", "b�", "c"]
+    assert opened.rows(np.arange(3)).tolist() == [[1, 2], [3, 4], [5, 6]]
+    path.write_text("a 1 2\nb 3 4")
+    with pytest.warns(UserWarning, match=r"v\.txt: no newline at the end: .* truncated"):
+        assert WordVectors.open(path).rows(np.arange(2)).tolist() == [[1, 2], [3, 4]]
+    path.write_text("2 2\na 1 2\nb 3 4")
+    assert len(WordVectors.open(path)) == 2
+
+
+def test_words_may_have_spaces(tmp_path):
+    words = ["x", ". . .", "at name@domain.com", "5 a", "y"]
+    opened = WordVectors.open(write_vectors(tmp_path / "v.txt", words, VECTORS[:5]))
+    assert opened.words.to_pylist() == words
+    np.testing.assert_array_equal(opened.rows(np.arange(5)), VECTORS[:5])
 
 
 def test_numbers_are_those_that_python_reads():
@@ -61,23 +67,7 @@ def test_numbers_are_those_that_python_reads():
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-38)
 
 
-def test_what_the_fast_parser_declines_the_slow_one_reads(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_bytes(b"a 1 2\nb\xff +3 4.\nc 5 6\n")
-    opened = WordVectors.open(path)
-    assert opened.words.to_pylist() == ["a", "b�", "c"]
-    assert opened.rows(np.arange(3)).tolist() == [[1, 2], [3, 4], [5, 6]]
-
-
-def test_words_may_have_spaces(tmp_path):
-    words = ["x", ". . .", "at name@domain.com", "5 a", "y"]
-    opened = WordVectors.open(write_vectors(tmp_path / "v.txt", words, VECTORS[:5]))
-    assert opened.words.to_pylist() == words
-    np.testing.assert_array_equal(opened.rows(np.arange(5)), VECTORS[:5])
-
-
-@pytest.mark.parametrize("form", [glove, word2vec_text, word2vec_binary], ids=lambda form: form.__name__)
-@pytest.mark.parametrize("block", [1, 2**22])
+@pytest.mark.parametrize(("form", "block"), [(glove, 1), (word2vec_text, 2**22), (word2vec_binary, 1)])
 def test_the_first_of_two_is_kept(form, block, tmp_path, monkeypatch):
     monkeypatch.setattr(vector_formats, "BLOCK_BYTES", block)
     monkeypatch.setattr(vector_files, "PART_BYTES", block)
@@ -87,15 +77,6 @@ def test_the_first_of_two_is_kept(form, block, tmp_path, monkeypatch):
     assert opened.words.to_pylist() == ["a", "b", "c"]
     np.testing.assert_array_equal(opened.rows(np.arange(3)), VECTORS[[0, 1, 3]])
     assert WordVectors.open(path).words.to_pylist() == ["a", "b", "c"]
-
-
-def test_words_are_found_cased_and_exactly(vectors):
-    wanted = ["w7", "the", "The", "", "日本", "the", "unheard of"]
-    for given in (wanted, iter(wanted)):
-        found = vectors.find(given)
-        assert found.dtype == np.int64
-        assert found.tolist() == [WORDS.index("w7"), 0, -1, -1, 2, 0, -1]
-    assert vectors.find([]).shape == (0,)
 
 
 @pytest.mark.parametrize("block", [100, 2**22])
@@ -109,6 +90,8 @@ def test_rows_come_in_the_order_asked_for(block, tmp_path, monkeypatch):
     expected = [VECTORS[place] if place >= 0 else np.zeros(5) for place in places]
     np.testing.assert_array_equal(rows, expected)
     assert vectors.rows(np.array([], dtype=np.int64)).shape == (0, 5)
+    wanted = ["w7", "the", "The", "", "日本", "the", "unheard of"]
+    assert vectors.find(iter(wanted)).tolist() == [WORDS.index(word) if word in WORDS else -1 for word in wanted]
     for outside in (-2, len(WORDS)):
         with pytest.raises(IndexError):
             vectors.rows(np.array([0, outside]))
@@ -194,15 +177,6 @@ def test_a_folder_that_may_not_be_written_is_left_alone(tmp_path, monkeypatch):
     assert len(WordVectors.open(path)) == len(WORDS)
 
 
-def test_a_file_without_a_last_line_end(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_text("a 1 2\nb 3 4")
-    with pytest.warns(UserWarning, match=r"v\.txt: no newline at the end: .* truncated"):
-        assert WordVectors.open(path).rows(np.arange(2)).tolist() == [[1, 2], [3, 4]]
-    path.write_text("2 2\na 1 2\nb 3 4")
-    assert len(WordVectors.open(path)) == 2
-
-
 GOOD = lines(WORDS[:20], VECTORS[:20])
 BINARY = word2vec_binary(WORDS[:20], VECTORS[:20])
 
@@ -211,29 +185,22 @@ BINARY = word2vec_binary(WORDS[:20], VECTORS[:20])
     ("content", "message"),
     [
         (b"", r"v: empty: give GloVe text, "),
-        (b"\n\n\n", r"v:1: no numbers after ''"),
         (b"word\nother\n", r"v:1: no numbers after 'word'"),
         (b"\x00\x01\x02 not text\n" * 9, r"v: not word vectors: give GloVe text"),
         (b"0 300\n", r"v:1: 0 words of dimension 300"),
         (b"1 1000001\na 1\n", r"v:1: '1' words of dimension '1000001', more than any file has: copy it again"),
-        (b"3 1000000000\na \0\1\2", r"v:1: '3' words of dimension '1000000000', more than any file has"),
         (b"9" * 5000 + b" 3\na 1 2 3\n", r"v:1: '9{40}' words of dimension '3', more than any file has"),
         (GOOD + "word 1 2 3 4\n", r"v:21: 4 numbers after the word, but most lines have 5"),
         (GOOD + "word 1 2 3 4 5 6\n", r"v:21: 6 numbers after the word, but most lines have 5"),
-        (GOOD + "word 1 2 3 4 5 6 7\n" + GOOD, r"v:21: 7 numbers after the word"),
         ("word 1 2 3 4\n" + GOOD, r"v:1: 4 numbers after the word, but most lines have 5"),
-        (GOOD + "\n" + GOOD, r"v:21: 0 numbers after the word"),
         (GOOD + " 1 2 3 4 5\n", r"v:21: 4 numbers after the word"),
         (GOOD + "word 1 2 x 4 5\n", r"v:21: 'x' is not a finite number: correct or delete the line"),
-        (GOOD + "word 1 2  4 5\n", r"v:21: '' is not a finite number"),
         (GOOD + "word 1 2 nan 4 5\n", r"v:21: 'nan' is not a finite number"),
-        (GOOD + "word 1 2 -inf 4 5\n", r"v:21: '-inf' is not a finite number"),
         (GOOD + "word 1 2 1e99 4 5\n", r"v:21: '1e99' is not a finite number"),
         (GOOD[:-30] + "\n", r"v:20: \d numbers after the word, .* the file was truncated: copy it again"),
         ("30 5\n" + GOOD, r"v: truncated after 20 of 30 words: copy it again"),
         ("19 5\n" + GOOD, r"v:21: more words than the 19 .*: correct line 1"),
         ("20 6\n" + GOOD, r"v:2: 5 numbers after the word, but the header says 6"),
-        ("20 4\n" + GOOD, r"v:2: 5 numbers after the word, but the header says 4"),
         (BINARY[:-9], r"v: truncated after 19 of 20 words: copy it again"),
         (BINARY[:7], r"v:2: 0 numbers after the word, .* truncated"),
         (BINARY + b"more", r"v: has data after the 20 words"),
@@ -241,7 +208,6 @@ BINARY = word2vec_binary(WORDS[:20], VECTORS[:20])
         (word2vec_binary(["a", "b"], np.array([[1, 2], [3, np.nan]])), r"v: word 2, 'b': .* NaN or infinite"),
         (gzip.compress(GOOD.encode())[:-20], r"v: damaged or truncated \(.*\): copy it again"),
         (gzip.compress(os.urandom(10**5))[:50000], r"v: (damaged|not word)"),
-        (b"\x1f\x8bnot gzip at all", r"v: damaged or truncated"),
     ],
 )
 @pytest.mark.parametrize("block", [1, 2**22])
@@ -253,10 +219,12 @@ def test_files_that_do_not_do(content, message, block, tmp_path, monkeypatch):
         WordVectors.open(path)
     assert "\n" not in str(error.value)
     assert [p.name for p in tmp_path.iterdir()] == ["v"]
+    for path, reason in ((tmp_path / "none", "No such file or directory"), (tmp_path, "Is a directory")):
+        with pytest.raises(InputError, match=f"{reason}: give a file of word vectors"):
+            WordVectors.open(path)
 
 
-@pytest.mark.parametrize("lines", [1, 3])
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize(("lines", "pack"), [(1, bytes), (3, gzip.compress)])
 def test_a_line_without_an_end_is_not_kept_in_memory(tmp_path, monkeypatch, lines, pack):
     monkeypatch.setattr(vector_formats, "BLOCK_BYTES", 2**14)
     monkeypatch.setattr(vector_formats, "SAMPLE_BYTES", 2**14)
@@ -269,10 +237,3 @@ def test_a_line_without_an_end_is_not_kept_in_memory(tmp_path, monkeypatch, line
     with pytest.raises(InputError, match=rf"v:{lines * 1000 + 1}: longer than a word and 5 numbers, 65,856 bytes"):
         WordVectors.open(path)
     assert max(read) < 10**5
-
-
-def test_what_is_no_file(tmp_path):
-    with pytest.raises(InputError, match=r"none: No such file or directory: give a file of word vectors"):
-        WordVectors.open(tmp_path / "none")
-    with pytest.raises(InputError, match="Is a directory: give a file of word vectors"):
-        WordVectors.open(tmp_path)

@@ -23,12 +23,8 @@ def most_frequent(corpus):
     return sorted(counts, key=lambda word: (-counts[word], word))
 
 
-def test_words_are_ranked_by_a_count_over_all_shards(corpus):
-    assert Vocabulary.of_corpus(corpus, 10**6).words == [UNKNOWN, *most_frequent(corpus)]
-
-
-@pytest.mark.parametrize("size", [1, 5, 12])
-def test_the_size_is_without_the_unknown_word(corpus, size):
+@pytest.mark.parametrize("size", [1, 12, 10**6])
+def test_words_are_ranked_by_a_count_over_all_shards_without_the_unknown_word(corpus, size):
     assert Vocabulary.of_corpus(corpus, size).words == [UNKNOWN, *most_frequent(corpus)[:size]]
 
 
@@ -66,21 +62,7 @@ FLAT = np.array([1, 2, 2, 0, 6, 6])
 STARTS = torch.tensor([0, 3, 4])
 
 
-def word_ids(flat=FLAT):
-    return WordIds.of(flat)
-
-
-@pytest.mark.parametrize("n", [0, 1, 7, 1000])
-def test_distinct_ids_are_those_of_numpy(n):
-    flat = np.random.default_rng(n).integers(0, 50, n)
-    ids = WordIds.of(flat)
-    distinct, inverse = np.unique(flat, return_inverse=True)
-    assert len(ids) == n
-    assert ids.distinct.tolist() == distinct.tolist()
-    assert ids.inverse.tolist() == inverse.tolist()
-
-
-@pytest.mark.parametrize("n", [0, 1, 7, 1000])
+@pytest.mark.parametrize("n", [0, 1, 1000])
 def test_the_places_of_each_word_stand_together(n):
     flat = np.random.default_rng(n).integers(0, 50, n)
     ids = WordIds.of(flat)
@@ -88,16 +70,10 @@ def test_the_places_of_each_word_stand_together(n):
     for word in sorted(set(flat.tolist())):
         starts.append(len(places))
         places += [place for place, other in enumerate(flat.tolist()) if other == word]
+    distinct, inverse = np.unique(flat, return_inverse=True)
+    assert (ids.distinct.tolist(), ids.inverse.tolist()) == (distinct.tolist(), inverse.tolist())
     assert ids.places.tolist() == places
     assert ids.starts.tolist() == starts
-
-
-@pytest.mark.parametrize("mode", ["sum", "mean"])
-def test_a_bag_is_the_sum_or_mean_of_lookups(mode):
-    table = WordTable(7, 3)
-    parts = table.lookup(word_ids()).split([3, 1, 2])
-    expected = torch.stack([getattr(part, mode)(dim=0) for part in parts])
-    torch.testing.assert_close(table.bag(word_ids(), STARTS, mode), expected)
 
 
 READINGS = {
@@ -116,7 +92,7 @@ def test_a_gradient_has_the_rows_that_were_read_and_needs_no_sorting(read):
     ours, plain = READINGS[read]
     table = WordTable(7, 3).double()
     dense = table.weight.detach().clone().requires_grad_()
-    vectors, expected = ours(table, word_ids()), plain(dense)
+    vectors, expected = ours(table, WordIds.of(FLAT)), plain(dense)
     torch.testing.assert_close(vectors, expected)
     weights = torch.randn_like(vectors)
     (vectors * weights).sum().backward()
@@ -130,12 +106,6 @@ def test_a_gradient_has_the_rows_that_were_read_and_needs_no_sorting(read):
 
 def test_gradients_of_two_readings_add_up():
     table = WordTable(7, 3).double()
-    other = word_ids(np.array([6, 3]))
-    (table.lookup(word_ids()).sum() + 2 * table.lookup(other).sum()).backward()
+    other = WordIds.of(np.array([6, 3]))
+    (table.lookup(WordIds.of(FLAT)).sum() + 2 * table.lookup(other).sum()).backward()
     assert table.weight.grad.to_dense()[:, 0].tolist() == [1, 1, 2, 2, 0, 0, 4]
-
-
-def test_reading_for_inference_has_no_gradient():
-    table = WordTable(7, 3)
-    with torch.no_grad():
-        assert not table.lookup(word_ids()).requires_grad

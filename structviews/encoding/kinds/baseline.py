@@ -4,7 +4,7 @@ Shapes: m words of a batch, d dimensions of a word vector, V words of the corpus
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -159,7 +159,7 @@ class WordBaseline(Embedder):
         arrays, vocabulary = read_arrays(run / WEIGHTS, REMEDY), load_words(run, CHANNEL, vectors.uncased)
         wanted: dict[str, tuple[int, ...]] = {"weights": (len(vocabulary),)}
         if RECIPES[kind].center_words:
-            wanted |= {"mean": (vectors.dim,), "directions": (first_directions(vectors), vectors.dim)}
+            wanted |= {"mean": (vectors.dim,), "directions": (max(1, vectors.dim // 100), vectors.dim)}
         if {name: each.shape for name, each in arrays.items()} != wanted:
             raise damaged(run / WEIGHTS, f"its arrays do not fit {WORDS} and the word vectors", REMEDY)
         return cls(kind, vectors, vocabulary, arrays, parsed)
@@ -170,12 +170,8 @@ class WordBaseline(Embedder):
         if self.recipe.center_words:
             rows -= self.arrays["mean"]
             rows -= rows @ self.arrays["directions"].T @ self.arrays["directions"]
-        rows *= self._weights(words)[known, None]
+        rows *= self.arrays["weights"][self.vocabulary.ids(words)][known, None]
         return known, rows
-
-    def _weights(self, words: Iterable[str]) -> np.ndarray:
-        weights: np.ndarray = self.arrays["weights"][self.vocabulary.ids(words)]
-        return weights
 
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
@@ -201,11 +197,6 @@ class WordBaseline(Embedder):
         return torch.where(lengths > 0, lengths, 1)
 
 
-def first_directions(vectors: WordVectors) -> int:
-    """How many principal components ``centre`` returns."""
-    return max(1, vectors.dim // 100)
-
-
 def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
     """Mean and first d / 100 principal components (at least one) of all vectors of a file.
 
@@ -218,7 +209,7 @@ def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
         products += rows.T @ rows
     mean = total / len(vectors)
     _, directions = np.linalg.eigh(products / len(vectors) - np.outer(mean, mean))  # in ascending order of variance
-    first = directions[:, ::-1][:, : first_directions(vectors)].T
+    first = directions[:, ::-1][:, : max(1, vectors.dim // 100)].T
     return {"mean": mean.astype(np.float32), "directions": np.ascontiguousarray(first, dtype=np.float32)}
 
 

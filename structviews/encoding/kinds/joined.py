@@ -196,7 +196,11 @@ def join_runs(
     joined = JoinedEmbedder(embedders, names, join, similarity_join)
     for each in (joined, joined.for_similarity()):
         joined_width(each.widths, each.views, each.representation.join)
-    views = [view for (run, _), embedder in zip(chosen, embedders, strict=True) for view in _views(run, embedder)]
+    views = [
+        view
+        for (run, _), embedder in zip(chosen, embedders, strict=True)
+        for view in (run_views(run) if embedder.only is None else [embedder.views[embedder.only]])
+    ]
     with new_folder(out) as folder:
         for (run, _), name in zip(chosen, names, strict=True):
             shutil.copytree(run, folder / MEMBERS / name, ignore=shutil.ignore_patterns(*LEFT_BEHIND))
@@ -213,11 +217,6 @@ def _as_members(members: Sequence[Path | Member]) -> list[Member]:
 def _restricted(embedder: Embedder, view: str) -> Embedder:
     """The run, restricted to a view if one is named."""
     return embedder.with_view(view) if view else embedder
-
-
-def _views(run: Path, embedder: Embedder) -> list[str]:
-    """Names of a member's views."""
-    return run_views(run) if embedder.only is None else [embedder.views[embedder.only]]
 
 
 def member_names(members: Sequence[Member]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from rich.console import Console
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import EncodingPool, is_transductive, open_pool, processes_that_pay
+from structviews.encoding.encoding_pool import EncodingPool, open_pool, processes_that_pay
 from structviews.encoding.kinds.baseline import WordBaseline
 from structviews.encoding.kinds.external import GivenVectors
 from structviews.encoding.kinds.joined import JoinedEmbedder
@@ -80,13 +80,13 @@ def score_run(
     embedder, vectors, file = scored_vectors(Embedder.load(run), scored, protocol, ensemble)
     similarity = embedder.for_similarity()
     embedders = [embedder, similarity] if similarity.representation != embedder.representation else [embedder]
-    if save_vectors and is_transductive(embedder):
+    if save_vectors and embedder.choice.is_transductive:
         raise InputError("--save-vectors: --transductive vectors of a sentence differ by task: drop --transductive")
     for each in embedders:
         _check(each, tasks, trees)
     with ExitStack() as stack:
         pool = None
-        if not (ensemble or is_transductive(embedder) or isinstance(embedder, GivenVectors | WordBaseline)):
+        if not (ensemble or embedder.choice.is_transductive or isinstance(embedder, GivenVectors | WordBaseline)):
             parts = by_encoder(tasks, len(embedders) > 1)
             sentences = sum(len({each for task in part for each in task.sentences()}) for part in parts)
             pool = stack.enter_context(open_pool(embedder, processes_that_pay(embedder, sentences)))
@@ -98,7 +98,7 @@ def score_run(
                 stem = run.resolve().name + file.removeprefix("results").removesuffix(".json")
                 encode = stack.enter_context(saved(encode, save_vectors / f"{stem}{suffix}.npy"))
             widths = _members(run, each).widths if ensemble else ()
-            encoders.append(TaskEncoder(encode, is_transductive(embedder), widths))
+            encoders.append(TaskEncoder(encode, embedder.choice.is_transductive, widths))
         other = encoders[1] if len(encoders) > 1 else None
         for results in evaluate_each(encoders[0], tasks, protocol=protocol, similarity=other, progress=progress):
             # Save after each task, so that an interruption loses at most one.
