@@ -129,7 +129,7 @@ def nearest_sentences(
     """
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
-    from structviews.evaluation.retrieval.neighbours import Neighbours, as_rich, nearest
+    from structviews.evaluation.retrieval.neighbours import as_rich, nearest
     from structviews.runtime.terminal import rate_bar
 
     if k < 1:
@@ -145,10 +145,9 @@ def nearest_sentences(
             queries = embedder.encode(sentences)
             vectors = pool_vectors(pool, run, embedder, progress)
         found.append(nearest(queries, vectors, min(k, len(pool)), pool.rows_of(texts)))
-    neighbours = Neighbours(texts, list(map(typed, runs)), found)
     if len(runs) > 1:
-        console.print(*as_rich(neighbours, pool.describe), sep="\n")
+        console.print(*as_rich(texts, list(zip(map(typed, runs), found, strict=True)), pool.describe), sep="\n")
         return
     for number, text in enumerate(texts):
-        shown = [f"{score:7.3f}  {pool.describe(row)}" for score, row in neighbours.of(number, 0)]
+        shown = [f"{score:7.3f}  {pool.describe(row)}" for score, row in found[0].of(number)]
         say("\n".join([text, *shown]))

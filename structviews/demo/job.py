@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.text import Text
 
 from structviews.batches.order import held_out
-from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.demo.measure import Yardstick, result_table
 from structviews.demo.python_docs import write_corpus
 from structviews.encoding.embedder import Embedder
@@ -65,7 +64,11 @@ def run_demo(folder: Path, console: Console) -> Table:
     for views, run in zip(PAIRS, runs.values(), strict=True):
         train(TrainConfig.of(corpus=str(parsed), views=views, out=str(run), **SETTINGS))
     announce(4, "evaluating the pairs on held-out documents")
-    yardstick = held_out_yardstick(corpus)
+    parsed_rows = list(corpus)
+    documents, positions = (np.array([getattr(row, name) for row in parsed_rows]) for name in ("document", "position"))
+    chosen = np.flatnonzero(held_out(documents, SETTINGS["seed"], SETTINGS["held_out"]))
+    sentences = [parsed_rows[i].sentence for i in chosen]
+    yardstick = Yardstick(sentences, documents[chosen], positions[chosen], seed=SETTINGS["seed"])
     rows = [yardstick.measure_untrained(2 * SETTINGS["hidden"])]
     for name, run in runs.items():
         with rate_bar(console, f"measuring {name}", "sentences") as bar:
@@ -74,12 +77,3 @@ def run_demo(folder: Path, console: Console) -> Table:
     console.print(table)
     console.print(NEXT.format(run=runs["dep,const"]), highlight=False, soft_wrap=True)
     return table
-
-
-def held_out_yardstick(corpus: ParsedCorpus) -> Yardstick:
-    """An evaluation set of the documents that training holds out for validation."""
-    rows = list(corpus)
-    documents = np.array([row.document for row in rows])
-    chosen = np.flatnonzero(held_out(documents, SETTINGS["seed"], SETTINGS["held_out"]))
-    positions = np.array([rows[i].position for i in chosen])
-    return Yardstick([rows[i].sentence for i in chosen], documents[chosen], positions, seed=SETTINGS["seed"])

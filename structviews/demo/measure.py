@@ -16,7 +16,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.labels import top_constituents
-from structviews.evaluation.retrieval.ranking import CANDIDATES, cosine_scores, neighbour_trials, recall
+from structviews.evaluation.retrieval.ranking import CANDIDATES, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import Proportion, proportion
 from structviews.runtime.terminal import Table
 
@@ -91,7 +91,7 @@ class Yardstick:
         return Row(
             name,
             vectors.shape[1],
-            recall(cosine_scores(vectors, self.trials), self.trials.documents),
+            proportion(ranks_of_first(cosine_scores(vectors, self.trials)).recalled(1), self.trials.documents),
             probe(vectors, self.length_classes, self.documents),
             probe(vectors, self.constituent_classes, self.documents),
         )

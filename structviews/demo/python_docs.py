@@ -24,18 +24,10 @@ MIN_WORDS, MAX_WORDS = 3, 60
 MIN_SENTENCES = 2_000
 """With fewer, the installation has been stripped of its documentation."""
 
+# pydoc_data is read on its own, as topics.
 LEFT_OUT = {
-    "site-packages",
-    "dist-packages",
-    "__pycache__",
-    "lib-dynload",
-    "test",
-    "tests",
-    "idle_test",
-    "idlelib",
-    "lib2to3",
-    "turtledemo",
-    "pydoc_data",  # read on its own, as topics
+    *("site-packages", "dist-packages", "__pycache__", "lib-dynload", "test", "tests", "idle_test", "idlelib"),
+    *("lib2to3", "turtledemo", "pydoc_data"),
 }
 
 

@@ -118,9 +118,10 @@ def _lines(job: Reproduction, results: Mapping[str, Any]) -> Iterator[Line]:
     for task in job.tasks[0]:
         if task.name in results["tasks"]:
             found = measures(task.name, results["tasks"][task.name])
-            found = {name: value for name, value in found.items() if name in figures or _main(name)}
-            ours |= found
-            partial |= found.keys() if task.partial else set()
+            # What the paper has not is shown without its parts and its other means.
+            shown = {name for name in found if name in figures or not ("/" in name or "weighted" in name)}
+            ours |= {name: found[name] for name in found if name in shown}
+            partial |= shown if task.partial else set()
     dims = {entry["dim"] for entry in results["tasks"].values() if "dim" in entry}
     ours |= {DIM: max(dims)} if dims else {}
     means = _means(figures, ours)
@@ -141,11 +142,6 @@ def _means(published: Iterable[str], ours: Mapping[str, float]) -> dict[str, lis
         if len(tasks) > 1 and all(own):
             found[name] = own
     return found
-
-
-def _main(measure: str) -> bool:
-    """Whether a measure is shown where the paper has none."""
-    return "/" not in measure and "weighted" not in measure
 
 
 def measures(task: str, entry: Mapping[str, Any]) -> dict[str, float]:

@@ -134,10 +134,6 @@ class Recipe:
                 raise InputError(f"settings.{key}: not a recipe's: leave it out, users give it with --{key}")
         if self.settings and self.evaluation.transductive and not self.settings.get("remove_component"):
             raise InputError("evaluation.transductive: no component is removed: set settings.remove_component")
-        self._check_words()
-
-    def _check_words(self) -> None:
-        """Raise InputError unless it names word vectors exactly if its settings, or an expansion, read some."""
         channels = self.channels
         if FIXED in channels and not self.vectors:
             raise InputError(f"settings.channels: {FIXED} words need a table vectors with their name: add it")

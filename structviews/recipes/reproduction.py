@@ -73,11 +73,6 @@ class Reproduction:
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"{self.out}: is a file: give a folder with --out")
         _ = self.stem
-        self._check_views()
-        _ = self.tasks  # whatever is wrong with them is told before anything is made
-
-    def _check_views(self) -> None:
-        """Raise InputError unless every run has the view of it that is joined."""
         configs = {folder.name: config for folder, config in self.configs.items()}
         for member in self.recipe.members:
             config = configs[member.folder]
@@ -86,6 +81,7 @@ class Reproduction:
                 raise InputError(
                     f"recipe {self.recipe.name}: {unknown(f'view of {member.recipe}', member.view, views)}"
                 )
+        _ = self.tasks  # whatever is wrong with them is told before anything is made
 
     @property
     def is_parsed(self) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from structviews.demo import python_docs
-from structviews.demo.python_docs import is_prose, paragraphs, plain, sentences, splitter, without_repeats, write_corpus
+from structviews.demo.python_docs import is_prose, plain, sentences, splitter, without_repeats, write_corpus
 from structviews.errors import InputError
 
 SPHINX = """\
@@ -58,18 +58,6 @@ DOCSTRING = """Return a :class:`~queue.Queue` of *maxsize* items, or ``None``.
     """
 
 
-def test_paragraphs_of_a_sphinx_topic():
-    assert list(paragraphs(SPHINX)) == [
-        'Assignment statements are used to (re)bind names to values and to modify attributes of "mutable" objects:',
-        'assignment_stmt ::= (target_list "=")+ (starred_expression)',
-        "If the target list is a single target with no trailing comma, the object is assigned to that target.",
-        "The name is rebound if it was already bound.  It is then a built-in name.",
-        "It may be numbered as well.",
-        "Changed in version 3.8: Unpacking was added to the return statement.",
-        "Note: The values are shared.",
-    ]
-
-
 def test_sentences():
     assert sentences(SPHINX) == [
         "If the target list is a single target with no trailing comma, the object is assigned to that target.",
@@ -100,11 +88,8 @@ PLAIN = {
 }
 
 
-def test_markup_is_removed():
+def test_markup_is_removed_and_names_and_abbreviations_stay_whole():
     assert {markup: plain(markup) for markup in PLAIN} == PLAIN
-
-
-def test_names_and_abbreviations_stay_whole():
     assert list(splitter().tokenize("See io.TextIOWrapper, i.e. this. (It is one.) Use 3.8. Go!")) == [
         "See io.TextIOWrapper, i.e. this.",
         "(It is one.)",

@@ -1,17 +1,26 @@
-"""Small folders in SentEval's layout, and encoders that need no model."""
+"""A run, small folders in SentEval's layout, and encoders that need no model."""
 
 import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from corpora import small_config, topic_corpus
 
 from structviews.evaluation.senteval.tasks.pairs import STS_SETS
+from structviews.training.loop import train
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "senteval"
 
 GOOD = "a fine and moving film"
 BAD = "a dull and tired film"
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory) -> Path:
+    """A run of two views of words, hardly trained."""
+    folder = tmp_path_factory.mktemp("run")
+    return train(small_config(topic_corpus(folder / "x.parsed"), folder / "run", ("seq", "avg"), steps=2))
 
 
 @pytest.fixture

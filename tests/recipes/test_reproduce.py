@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 import sys
+from itertools import accumulate
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ from structviews.runs.folder import weight_files
 
 DATA = Path(__file__).parents[2] / "data"
 SIZE = ("--hidden", "8", "--epochs", "1")
+FIVE = ("--dim", "5", "--min-count", "1", "--epochs", "1")
 HOW = ("--corpus", "corpus.txt", "--senteval", "senteval", *SIZE)
+SMALL = (*HOW, "--tasks", "TREC", "--sentences", "250")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -44,11 +47,36 @@ def does(command):
     return run
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    return tmp_path_factory.mktemp("shared")
+
+
 @pytest.fixture
-def words(does):
+def once(does, shared):
+    """Run a command that makes a file or folder, or copy what it made for an earlier test."""
+
+    def make(path, command):
+        made = shared / path
+        if not made.exists():
+            does(*command)
+        source, target = (made, path) if made.exists() else (Path(path), made)
+        (shutil.copytree if source.is_dir() else shutil.copy2)(source, target)
+
+    return make
+
+
+@pytest.fixture
+def words(once):
     """The text parsed, and word vectors of five numbers."""
-    does("parse", "corpus.txt", "--format", "lines", "--max-tokens", "30")
-    does("vectors", "corpus.parsed", "-o", "words.bin", "--dim", "5", "--min-count", "1", "--epochs", "1")
+    once("corpus.parsed", ("parse", "corpus.txt", "--format", "lines", "--max-tokens", "30"))
+    once("words.bin", ("vectors", "corpus.parsed", "-o", "words.bin", *FIVE))
+
+
+@pytest.fixture
+def uni_qt(once):
+    """A small row of one run."""
+    once("reproduced", ("reproduce", "uni-qt", *SMALL))
 
 
 def scores(run):
@@ -134,18 +162,21 @@ def test_without_gensim_vectors_may_be_given(command, monkeypatch):
     assert err.endswith("needs gensim: pip install 'structviews[vectors]', or give --vectors FILE\n")
 
 
-def test_members_are_shared_with_other_recipes(does, command):
-    small = (*HOW, "--tasks", "TREC", "--sentences", "250")
-    does("reproduce", "uni-qt", *small)
+@pytest.mark.usefixtures("uni_qt")
+def test_members_are_shared_with_other_recipes_of_the_same_scale(command):
     before = weights("reproduced/runs/uni-qt")
-    code, _, err = command("reproduce", "combine-qt", *small)
+    code, _, err = command("reproduce", "combine-qt", *SMALL, "--hidden", "10")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "uni-qt: holds a run with hidden = 8, not 10: give another folder with --out" in err
+    assert not Path("reproduced/runs/bi-qt").exists()
+    code, _, err = command("reproduce", "combine-qt", *SMALL)
     assert (code, weights("reproduced/runs/uni-qt")) == (0, before)
     assert "training reproduced/runs/bi-qt" in err
     assert "training reproduced/runs/uni-qt" not in err
     assert {path.name for path in Path("reproduced/runs").iterdir()} == {"uni-qt", "bi-qt", "combine-qt"}
 
 
-STAGES = ("take_beginning", "parse", "learn_vectors", "parse_tasks", "train_run", "expand_vocabulary", "join", "score")
+STAGES = ("take_beginning", "parse", "parse_tasks", "train_run", "expand_vocabulary", "join", "score")
 
 
 @pytest.fixture
@@ -177,29 +208,27 @@ def test_single_views_of_runs_are_joined(does, command, rows):
     members = '{ recipe = "multi-view-d-f1f2", view = "VIEW" }, { recipe = "single-view-g", seed = 2 }'
     own = rows / "own.toml"
     own.write_text(f"{head}members = [{members}]\n".replace("VIEW", "seq"))
-    code, out, err = command("reproduce", "own", *HOW, "--tasks", "TREC", "--sentences", "250")
+    code, out, err = command("reproduce", "own", *SMALL)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "recipe own: unknown view of multi-view-d-f1f2 'seq'" in err
     assert "choose one of seq.1, seq.2" in err
     own.write_text(f"{head}members = [{members}]\n".replace("VIEW", "seq.2"))
     recipe._rows.cache_clear()
-    does("reproduce", "own", *HOW, "--tasks", "TREC", "--sentences", "250")
+    does("reproduce", "own", *SMALL)
     runs = {path.name for path in Path("reproduced/runs").iterdir()}
     assert runs == {"multi-view-d-f1f2", "single-view-g-seed2", "own"}
     # Four kinds of states of one recurrent view, and three of the average.
     assert outcome("own")["lines"][0]["ours"] == 4 * 8 + 3 * 8
 
 
-@pytest.mark.parametrize(
-    ("name", "without"), [("all", ["learn_vectors"]), ("single-views-fg", ["parse_tasks", "expand_vocabulary"])]
-)
-def test_a_row_is_the_same_whichever_stages_were_stopped(name, without, rows, words, does, command, monkeypatch):
+@pytest.mark.parametrize(("name", "stopping"), [("all", STAGES), ("single-views-fg", ["learn_vectors"])])
+def test_a_row_is_the_same_whichever_stages_were_stopped(name, stopping, rows, words, does, command, monkeypatch):
     head = 'paper = "S"\n[all]\nplace = "table 1"\ncorpus.name = "x"\n'
     (rows / "all.toml").write_text(head + 'members = [{ recipe = "dep-const-paper" }, { recipe = "uni-qt" }]\n')
     vectors = ("--vectors", "words.bin") if name == "all" else ()
     arguments = ("reproduce", name, *HOW, "--tasks", "TREC,SICK14", "--sentences", "250", *vectors, "--out")
     does(*arguments, "whole")
-    for each in (each for each in STAGES if each not in without):
+    for each in stopping:
         for before in (True, False):
             with monkeypatch.context() as patch:
                 patch.setattr(stages, each, stopped(getattr(stages, each), before))
@@ -211,9 +240,9 @@ def test_a_row_is_the_same_whichever_stages_were_stopped(name, without, rows, wo
     assert scores(f"parts/runs/{name}") == scores(f"whole/runs/{name}")
 
 
+@pytest.mark.usefixtures("uni_qt")
 def test_calls_killed_before_a_checkpoint_and_after_the_scores_go_on(does):
-    arguments = ("reproduce", "uni-qt", *HOW, "--tasks", "TREC")
-    does(*arguments)
+    arguments = ("reproduce", "uni-qt", *SMALL)
     first, before, there = outcome("uni-qt"), weights("reproduced/runs/uni-qt"), sorted(Path().rglob("*"))
     run = Path("reproduced/runs/uni-qt")
     for path in (run / ".results.json.lock", run / ".predictions.safetensors.lock", run.with_name(".uni-qt.lock")):
@@ -232,34 +261,33 @@ def test_calls_killed_before_a_checkpoint_and_after_the_scores_go_on(does):
     assert (outcome("uni-qt"), weights(run)) == (first, before)
 
 
+@pytest.mark.usefixtures("uni_qt")
 def test_what_was_made_of_another_text_of_the_same_name_is_not_used(does, command):
-    small = (*HOW, "--tasks", "TREC", "--sentences", "250")
-    does("reproduce", "uni-qt", *small)
     text = Path("corpus.txt")
     text.write_text("\n".join(text.read_text().split("\n")[110:]))
-    code, _, err = command("reproduce", "uni-qt", *small)
+    code, _, err = command("reproduce", "uni-qt", *SMALL)
     assert (code, len(err.splitlines())) == (2, 1)
     assert "uni-qt: holds a run with corpus = " in err
     before = scores("reproduced/runs/uni-qt")
     shutil.rmtree("reproduced/runs")
-    does("reproduce", "uni-qt", *small)
+    does("reproduce", "uni-qt", *SMALL)
     made = outcome("uni-qt")
-    does("reproduce", "uni-qt", *small, "--out", "fresh")
+    does("reproduce", "uni-qt", *SMALL, "--out", "fresh")
     assert scores("fresh/runs/uni-qt") == scores("reproduced/runs/uni-qt") != before
     assert outcome("uni-qt", "fresh") == made
 
 
 def test_changed_tasks_are_parsed_again(does):
-    does("reproduce", "dep-const-paper", *HOW, "--tasks", "TREC", "--sentences", "250")
+    does("reproduce", "dep-const-paper", *SMALL)
     test = Path("senteval/TREC/TREC_10.label")
     lines = test.read_bytes().splitlines(keepends=True)
     test.write_bytes(b"".join([b"HUM:ind Who wrote this rather unusual sentence ?\n", *lines[1:]]))
-    does("reproduce", "dep-const-paper", *HOW, "--tasks", "TREC", "--sentences", "250")
+    does("reproduce", "dep-const-paper", *SMALL)
     assert len(list(Path("reproduced").glob("tasks-*.parsed"))) == 2
 
 
 def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, command, words):
-    arguments = ("reproduce", "combine-qt", *HOW, "--tasks", "TREC", "--sentences", "250")
+    arguments = ("reproduce", "combine-qt", *SMALL)
     does(*arguments)
     code, _, err = command(*arguments, "--vectors", "words.bin")
     assert code == 2
@@ -268,7 +296,7 @@ def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, c
     shutil.rmtree("reproduced/runs/combine-qt")
     does(*arguments, "--vectors", "words.bin")
     before = weights("reproduced")
-    does("vectors", "corpus.parsed", "-o", "other.bin", "--dim", "6", "--min-count", "1", "--epochs", "1")
+    does("vectors", "corpus.parsed", "-o", "other.bin", *FIVE, "--seed", "2")
     for vectors in ((), ("--vectors", "other.bin")):
         code, _, err = command(*arguments, *vectors)
         assert (code, "training" in err) == (2, False)
@@ -279,9 +307,7 @@ def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, c
 
 def test_runs_with_other_fixed_vectors_are_told_and_the_same_ones_elsewhere_are_not(does, command, words):
     how = ("--corpus", "corpus.parsed", "--senteval", "senteval", *SIZE, "--tasks", "TREC", "--vectors")
-    does(
-        "vectors", "corpus.parsed", "-o", "other.bin", "--dim", "5", "--min-count", "1", "--epochs", "1", "--seed", "2"
-    )
+    does("vectors", "corpus.parsed", "-o", "other.bin", *FIVE, "--seed", "2")
     does("reproduce", "single-view-g", *how, "words.bin")
     lines = outcome("single-view-g")["lines"]
     code, _, err = command("reproduce", "single-views-fg", *how, "other.bin")
@@ -355,15 +381,6 @@ def test_wrong_input_is_one_line_and_nothing_is_written(arguments, message, comm
     assert sorted(Path().rglob("*")) == before
 
 
-def test_another_scale_needs_another_folder(does, command):
-    small = ("--tasks", "TREC", "--sentences", "250")
-    does("reproduce", "uni-qt", *HOW, *small)
-    code, _, err = command("reproduce", "combine-qt", *HOW, *small, "--hidden", "10")
-    assert (code, len(err.splitlines())) == (2, 1)
-    assert "uni-qt: holds a run with hidden = 8, not 10: give another folder with --out" in err
-    assert not Path("reproduced/runs/bi-qt").exists()
-
-
 def test_measures_are_named_and_scaled_as_the_papers_have_them():
     accuracy = {"scores": {"accuracy": 76.0, "f1": 83.5}}
     assert measures("MRPC", accuracy) == {"MRPC accuracy": 76.0, "MRPC f1": 83.5}
@@ -393,12 +410,8 @@ def test_a_published_mean_is_over_the_main_score_of_every_task_or_is_left_out():
 
 def first_plainly(sizes, n):
     """How many sentences of documents of these sizes are taken."""
-    taken = 0
-    for size in sizes:
-        if taken + size > n:
-            return taken or n
-        taken += size
-    return taken
+    whole = [end for end in accumulate(sizes) if end <= n]
+    return whole[-1] if whole else n
 
 
 def test_whole_documents_are_taken():

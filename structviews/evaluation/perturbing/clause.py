@@ -174,15 +174,8 @@ class Clause:
         between = all(self.tags[word] == "RB" for word in range(subject.end, verb))
         return None if idiom or refers or not between else Transitive(subject, verb, patient)
 
-    def nominative(self, span: Span) -> list[str]:
-        """The words of a noun phrase as a subject."""
-        return self._in_case(span, NOMINATIVE)
-
-    def accusative(self, span: Span) -> list[str]:
-        """The words of a noun phrase after a preposition."""
-        return self._in_case(span, ACCUSATIVE)
-
-    def _in_case(self, span: Span, case: dict[str, str]) -> list[str]:
+    def in_case(self, span: Span, case: dict[str, str]) -> list[str]:
+        """The words of a noun phrase as a subject (``NOMINATIVE``), or after a preposition (``ACCUSATIVE``)."""
         words = self.words[slice(*span)]
         if not self.is_pronoun(span):
             return words

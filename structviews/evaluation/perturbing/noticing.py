@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
-from rich.text import Text
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
@@ -19,7 +18,14 @@ from structviews.errors import InputError, unknown
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.perturbing.clause import Clause, Spelling
 from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Perturbation
-from structviews.evaluation.scores.intervals import Difference, Proportion, holm, mean_difference, proportion
+from structviews.evaluation.scores.intervals import (
+    FIXED_MODELS,
+    Difference,
+    Proportion,
+    holm,
+    mean_difference,
+    proportion,
+)
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal import OnProgress, Table
 
@@ -43,7 +49,7 @@ NOTES = (
 NOTES_OF_TWO = (
     "A - B with the 95 % interval of a paired bootstrap over documents, and its two-sided p, at least 0.001; "
     "Holm: p corrected for all rows, bold below 0.05",
-    "the intervals are for these two trained models; they do not include the variance between training seeds",
+    FIXED_MODELS,
 )
 
 Tokens = tuple[str, ...]
@@ -329,19 +335,10 @@ def as_rich(rows: Sequence[Row], two: bool) -> Table:
         for i, row in enumerate(group):
             head = ("", "") if i else (_signed(name), f"{next(iter(row.found.values())).count:,}")
             values = [f"{100 * row.found[k].value:.1f}" if k in row.found else "-" for k in (0, 1)]
-            table.add_row(*head, row.view, *values, *_tested(row))
+            tested = row.difference.cells(100, row.adjusted) if row.difference and row.adjusted is not None else ()
+            table.add_row(*head, row.view, *values, *tested)
         table.add_section()
     return table
-
-
-def _tested(row: Row) -> tuple[str | Text, ...]:
-    """The cells of a row's difference; empty if only one run has the view."""
-    each, adjusted = row.difference, row.adjusted
-    if each is None or adjusted is None:
-        return ("",) * 4
-    ends = f"[{100 * each.low:+.1f}, {100 * each.high:+.1f}]"
-    difference = f"{100 * (each.first - each.second):+.1f}"
-    return difference, ends, f"{each.p:.3f}", Text(f"{adjusted:.3f}", style="bold" if adjusted < 0.05 else "")
 
 
 def _signed(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.evaluation.perturbing.clause import NOUNS, Clause, Span, listed
+from structviews.evaluation.perturbing.clause import ACCUSATIVE, NOMINATIVE, NOUNS, Clause, Span, listed
 
 # A rule's result.
 Words = Sequence[str] | None
@@ -44,18 +44,7 @@ SUBORDINATORS = listed("because when if although though while after before since
 # Adjectives that need a number, a definite article or an antecedent.
 NO_QUALITIES = listed("other such many several few much more own same first last next only certain various")
 NUMERALS = (
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "twenty",
+    *("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty"),
     "thirty",
 )
 FIGURES = re.compile(r"[1-9]\d{0,2}(,\d{3})+|[1-9]\d*")
@@ -210,17 +199,10 @@ def _passive(clause: Clause, agent: Span, verb: int, patient: Span) -> Words:
     words, found = clause.words, clause.transitive
     if not found or words[verb].lower() not in clause.participles or "by" in words[found.object.end :]:
         return None
-    subject = clause.nominative(patient)
-    plural = clause.is_plural(patient)
-    return [
-        *words[: found.subject.start],
-        *subject,
-        "were" if plural else "was",
-        *words[found.subject.end : verb + 1],
-        "by",
-        *clause.accusative(agent),
-        *words[found.object.end :],
-    ]
+    before, adverbs, behind = words[: found.subject.start], words[found.subject.end : verb], words[found.object.end :]
+    copula = "were" if clause.is_plural(patient) else "was"
+    subject, by = clause.in_case(patient, NOMINATIVE), clause.in_case(agent, ACCUSATIVE)
+    return [*before, *subject, copula, *adverbs, words[verb], "by", *by, *behind]
 
 
 def _exchangeable(clause: Clause) -> bool:
@@ -243,14 +225,8 @@ def _exchanged(clause: Clause, first: Span, second: Span) -> list[str]:
     """The words with two phrases in each other's place."""
     first, second = sorted((first, second))
     words = clause.words
-    between = words[first.end : second.start]
-    return [
-        *words[: first.start],
-        *words[slice(*second)],
-        *between,
-        *words[slice(*first)],
-        *words[second.end :],
-    ]
+    middle = [*words[slice(*second)], *words[first.end : second.start], *words[slice(*first)]]
+    return [*words[: first.start], *middle, *words[second.end :]]
 
 
 def _conjuncts(clause: Clause, first: int, second: int) -> tuple[Span, Span] | None:

@@ -10,7 +10,7 @@ import numpy as np
 from structviews.evaluation.parses import Column, Parses
 from structviews.evaluation.probing.labels import NO_WORD, QUOTES, edit_distances, top_children, top_constituents
 from structviews.evaluation.probing.sampling import PARTS
-from structviews.runtime.arrays import Array, inverse_of
+from structviews.runtime.arrays import Array, inverse_of, starts_of
 
 COORDINATIONS = ("S_CC_S_.", "S_,_CC_S_.")
 REPLACED = ("NN", "NNS", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
@@ -36,7 +36,7 @@ class Text(NamedTuple):
 def words_of(parses: Parses, sentences: Array) -> Array:
     """Indices of the words of sentences (k,), concatenated."""
     lengths = parses.lengths[sentences]
-    shift = parses.starts[sentences] - (np.cumsum(lengths) - lengths)
+    shift = parses.starts[sentences] - starts_of(lengths)
     words: Array = np.arange(lengths.sum()) + np.repeat(shift, lengths)
     return words
 
@@ -58,15 +58,9 @@ def pick_bigrams(parses: Parses, rng: np.random.Generator) -> Array:
 def swap(parses: Parses, sentences: Array, bigrams: Array, changed: Array) -> Text:
     """The sentences (k,), with the two words of the bigram swapped where ``changed`` (k,)."""
     words = words_of(parses, sentences)
-    at = (words_starts(parses, sentences) + bigrams - parses.starts[sentences])[changed]
+    at = (starts_of(parses.lengths[sentences]) + bigrams - parses.starts[sentences])[changed]
     words[at], words[at + 1] = words[at + 1], words[at]
     return Text.of(parses, sentences, words)
-
-
-def words_starts(parses: Parses, sentences: Array) -> Array:
-    """Start of each of the sentences (k,) in :func:`words_of`."""
-    starts: Array = np.cumsum(parses.lengths[sentences]) - parses.lengths[sentences]
-    return starts
 
 
 def one_a_sentence(parses: Parses, words: Array, rng: np.random.Generator) -> Array:
@@ -89,7 +83,7 @@ class Bigrams:
         self._keys, self._counts = keys[first], np.diff(first, append=len(keys))
         self._by_word = np.argsort(ids, kind="stable")
         self._counts_of_words = np.bincount(ids, minlength=self._n_words)
-        self._starts = np.cumsum(self._counts_of_words) - self._counts_of_words
+        self._starts = starts_of(self._counts_of_words)
 
     def counts(self, first: Array, second: Array) -> Array:
         """Counts (k,) of these bigrams."""
@@ -158,7 +152,7 @@ def replace_words(
 def put(parses: Parses, sentences: Array, old: Array, new: Array, changed: Array) -> Text:
     """The sentences (k,), with the word ``old`` (k,) replaced by ``new`` (k,) where ``changed`` (k,)."""
     words = words_of(parses, sentences)
-    at = words_starts(parses, sentences) + old - parses.starts[sentences]
+    at = starts_of(parses.lengths[sentences]) + old - parses.starts[sentences]
     words[at[changed]] = new[changed]
     return Text.of(parses, sentences, words)
 
@@ -216,7 +210,7 @@ def invert(parses: Parses, found: Coordinations, changed: Array) -> Text:
     lower[names == "I"] = "I"
     is_name = parses.tags.isin("NNP", "NNPS")
     case = np.zeros(len(words), dtype=np.int64)
-    starts = words_starts(parses, found.sentences)
+    starts = starts_of(parses.lengths[found.sentences])
     capital = changed & (upper == names)[parses.words.ids[begin]]
     case[(starts + found.second - begin)[capital]] = 1
     case[starts[capital & ~is_name[begin]]] = 2

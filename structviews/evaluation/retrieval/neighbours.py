@@ -4,7 +4,6 @@ Shapes: q queries, n vectors, d dimensions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +29,11 @@ class Found(NamedTuple):
 
     scores: np.ndarray
     rows: np.ndarray
+
+    def of(self, query: int) -> list[tuple[float, int]]:
+        """Cosines and rows of a query's nearest vectors."""
+        pairs = zip(self.scores[query].tolist(), self.rows[query].tolist(), strict=True)
+        return [(score, row) for score, row in pairs if row >= 0]
 
 
 def blocks(n: int, d: int) -> Iterator[slice]:
@@ -117,37 +121,22 @@ def count_rivals(queries: np.ndarray, vectors: np.ndarray, scores: np.ndarray, h
     return Ranks(higher, tied)
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """The nearest sentences to some queries by several runs.
+def as_rich(
+    queries: Sequence[str], found: Sequence[tuple[str, Found]], describe: Callable[[int], str]
+) -> list[RichTable]:
+    """Terminal output: one table per query, one column per run.
 
-    Attributes:
-        queries: the query sentences.
-        runs: names of the runs.
-        found: results of each run.
+    Args:
+        queries: the q query sentences.
+        found: each run's name, and what it found.
+        describe: gives the sentence of a row.
     """
-
-    queries: Sequence[str]
-    runs: Sequence[str]
-    found: Sequence[Found]
-
-    def of(self, query: int, run: int) -> list[tuple[float, int]]:
-        """Cosines and rows of a query's nearest sentences by a run, nearest first."""
-        scores, rows = self.found[run].scores[query], self.found[run].rows[query]
-        return [(float(score), int(row)) for score, row in zip(scores, rows, strict=True) if row >= 0]
-
-
-def as_rich(neighbours: Neighbours, describe: Callable[[int], str]) -> list[RichTable]:
-    """Terminal output: one table per query, one column per run; ``describe`` gives the sentence of a row."""
     tables = []
-    for number, query in enumerate(neighbours.queries):
+    for number, query in enumerate(queries):
         table = RichTable(title=Text(query), title_justify="left", show_lines=True)
-        for name in neighbours.runs:
+        for name, _ in found:
             table.add_column(Text(name), ratio=1, overflow="fold")
-        columns = [
-            [f"{score:.3f}  {describe(row)}" for score, row in neighbours.of(number, run)]
-            for run in range(len(neighbours.runs))
-        ]
+        columns = [[f"{score:.3f}  {describe(row)}" for score, row in each.of(number)] for _, each in found]
         for rank in range(max(map(len, columns), default=0)):
             table.add_row(*(Text(column[rank]) if rank < len(column) else "" for column in columns))
         tables.append(table)

@@ -4,7 +4,7 @@ For every sentence that has a next sentence in its document, the candidates are 
 random from any document. Chance level for rank 1 is one over their number.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from structviews.errors import InputError
-from structviews.evaluation.scores.intervals import Proportion, proportion
 
 CANDIDATES = 100
 CHUNK_BYTES = 2**27
@@ -102,26 +101,14 @@ def cosine_scores(vectors: NDArray[np.floating], trials: Trials) -> NDArray[np.f
     """Cosines of the candidates with their anchors, from (m, d) vectors; (n, size), 0 for zero vectors."""
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(norms > 0, norms, 1)
-    return inner_products(unit, unit, trials)
-
-
-def inner_products(
-    anchors: NDArray[np.floating], candidates: NDArray[np.floating], trials: Trials
-) -> NDArray[np.float64]:
-    """Inner products of anchors and candidates, from (m, d) vectors of each; (n, size)."""
     n, size = trials.candidates.shape
-    scores = np.empty((n, size))
-    for rows in chunks(n, size * candidates[:1].nbytes):
-        query = anchors[trials.anchors[rows]]
+    scores, step = np.empty((n, size)), max(CHUNK_BYTES // (size * unit[:1].nbytes), 1)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        query = unit[trials.anchors[rows]]
         # Batched matrix products: einsum would not use BLAS.
-        scores[rows] = (candidates[trials.candidates[rows]] @ query[:, :, None])[:, :, 0]
+        scores[rows] = (unit[trials.candidates[rows]] @ query[:, :, None])[:, :, 0]
     return scores
-
-
-def chunks(n: int, row_bytes: int) -> Iterator[slice]:
-    """Cut ``n`` rows of ``row_bytes`` each into slices of at most ``CHUNK_BYTES``, but at least one row."""
-    size = max(CHUNK_BYTES // row_bytes, 1)
-    return (slice(start, start + size) for start in range(0, n, size))
 
 
 class Ranks(NamedTuple):
@@ -162,19 +149,3 @@ def ranks_of_first(scores: NDArray[np.floating]) -> Ranks:
         raise InputError("a retrieval score is NaN or infinite: train with a lower --lr")
     higher = (scores[:, 1:] > scores[:, :1]).sum(axis=1)
     return Ranks(higher, (scores[:, 1:] == scores[:, :1]).sum(axis=1) + 1)
-
-
-def recall(scores: NDArray[np.floating], documents: NDArray[np.integer], *, k: int = 1, seed: int = 0) -> Proportion:
-    """Recall at ``k``: how often column 0 is among the ``k`` highest scores of its row, see :class:`Ranks`.
-
-    Args:
-        scores: (n, size) scores, the true candidate in column 0.
-        documents: (n,) document of each anchor, for the interval (see
-            :func:`structviews.evaluation.scores.intervals.proportion`).
-        k: rank cutoff.
-        seed: seed of the bootstrap.
-
-    Raises:
-        InputError: if a score is NaN or infinite, or all anchors are from one document.
-    """
-    return proportion(ranks_of_first(scores).recalled(k), documents, seed=seed)

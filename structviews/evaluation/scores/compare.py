@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.text import Text
 
 from structviews.errors import InputError
-from structviews.evaluation.scores.intervals import Difference, holm, paired_differences
+from structviews.evaluation.scores.intervals import FIXED_MODELS, Difference, holm, paired_differences
 from structviews.evaluation.scores.results import all_results, load_predictions, load_results
 from structviews.evaluation.scores.tables import factor, in_order, partial_notes, shown_scores
 from structviews.runs.settings_file import read_settings
@@ -17,7 +16,7 @@ from structviews.runtime.terminal import Table as RichTable
 NOTES = (
     "A - B with the 95 % interval of a paired bootstrap over the test examples, and its two-sided p, at least 0.001; "
     "Holm: p corrected for all rows, bold below 0.05",
-    "the intervals are for these two trained models; they do not include the variance between training seeds",
+    FIXED_MODELS,
 )
 
 
@@ -103,7 +102,5 @@ def as_rich(comparison: Comparison) -> RichTable:
         table.add_column(name, justify="left" if i < 2 else "right", no_wrap=i != 1)
     for task, score, each, p in comparison.rows:
         by = factor(score)
-        first, second, low, high = (by * value for value in (each.first, each.second, each.low, each.high))
-        cells = (f"{first:.1f}", f"{second:.1f}", f"{first - second:+.1f}", f"[{low:+.1f}, {high:+.1f}]")
-        table.add_row(task, score, *cells, f"{each.p:.3f}", Text(f"{p:.3f}", style="bold" if p < 0.05 else ""))
+        table.add_row(task, score, f"{by * each.first:.1f}", f"{by * each.second:.1f}", *each.cells(by, p))
     return table

@@ -138,15 +138,10 @@ def picture(matrix: Matrix) -> "Picture":
         text = matrix.texts[i][j].replace(" ± ", "\n± ")
         colour = rcParams["text.color"]
         if not np.isnan(value):  # text on a coloured cell: dark on bright, bright on dark
-            colour = "black" if luminance(*colours(image.norm(value))[:3]) > 0.18 else "white"
+            luminance = np.dot((0.2126, 0.7152, 0.0722), np.power(colours(image.norm(value))[:3], 2.2))
+            colour = "black" if luminance > 0.18 else "white"
         axes.text(j, i, text, ha="center", va="center", color=colour)
     axes.set_title(matrix.task)
     bar = figure.colorbar(image, fraction=0.06, pad=0.03, aspect=15, ticks=MaxNLocator(5, integer=True))
     bar.outline.set_visible(False)
     return figure
-
-
-def luminance(red: float, green: float, blue: float) -> float:
-    """Relative luminance of a colour; above 0.18, black text has more contrast than white."""
-    brightness: float = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
-    return brightness

@@ -11,6 +11,7 @@ from itertools import chain
 
 import numpy as np
 from numpy.typing import ArrayLike
+from rich.text import Text
 
 from structviews.errors import InputError
 
@@ -19,6 +20,7 @@ LEVELS = (2.5, 97.5)
 # Draws scored at once; limits memory.
 RESAMPLES_AT_ONCE = 250
 
+FIXED_MODELS = "the intervals are for these two trained models; they do not include the variance between training seeds"
 # One data set's predictions (n,) and its gold classes or scores (n,).
 Tested = tuple[np.ndarray, np.ndarray]
 
@@ -52,6 +54,12 @@ class Difference:
     low: float
     high: float
     p: float
+
+    def cells(self, factor: int, adjusted: float) -> tuple[str | Text, ...]:
+        """Table cells, in units of ``1 / factor``: the difference, its interval, p, and p adjusted by Holm's method."""
+        difference, low, high = (factor * value for value in (self.first - self.second, self.low, self.high))
+        bold = "bold" if adjusted < 0.05 else ""
+        return f"{difference:+.1f}", f"[{low:+.1f}, {high:+.1f}]", f"{self.p:.3f}", Text(f"{adjusted:.3f}", style=bold)
 
 
 def proportion(hits: ArrayLike, documents: ArrayLike, *, seed: int = 0) -> Proportion:

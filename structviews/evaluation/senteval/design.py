@@ -54,21 +54,18 @@ class Design:
         """Number of examples in the parts, and of weights per column, ``(n, r)``."""
         return sum(map(len, self.parts)), len(self.mean) + 1
 
-    def logits(self, weights: torch.Tensor) -> torch.Tensor:
-        """Weights (r, ...) to logits (n, ...)."""
-        return self._logits(self.parts, weights)
+    def logits(self, weights: torch.Tensor, blocks: Sequence[torch.Tensor] = ()) -> torch.Tensor:
+        """Weights (r, ...) to logits (n, ...) of the parts, or of other blocks."""
+        flat = weights.flatten(1)
+        # With few columns, both products are several times faster when transposed.
+        product = torch.cat([flat[:-1].T @ block.T for block in blocks or self.parts], dim=1).T
+        return (product + (flat[-1] - self.mean @ flat[:-1])).reshape(-1, *weights.shape[1:])
 
     def all_logits(self, weights: torch.Tensor, logits: torch.Tensor) -> torch.Tensor:
         """Logits of the examples of all blocks, given those (n, ...) of the parts and the weights (r, ...)."""
         of_parts = iter(logits.split([len(part) for part in self.parts]))
         each = zip(self.blocks, self.learnt, strict=True)
-        return torch.cat([next(of_parts) if learnt else self._logits([block], weights) for block, learnt in each])
-
-    def _logits(self, blocks: Sequence[torch.Tensor], weights: torch.Tensor) -> torch.Tensor:
-        flat = weights.flatten(1)
-        # With few columns, both products are several times faster when transposed.
-        product = torch.cat([flat[:-1].T @ block.T for block in blocks], dim=1).T
-        return (product + (flat[-1] - self.mean @ flat[:-1])).reshape(-1, *weights.shape[1:])
+        return torch.cat([next(of_parts) if learnt else self.logits(weights, [block]) for block, learnt in each])
 
     def gradient(self, errors: torch.Tensor) -> torch.Tensor:
         """Derivatives (n, ...) by the logits to the gradient (r, ...)."""

@@ -313,7 +313,11 @@ class _Problems:
             self.active.weights += step
             before = gradient
             gradient, certainty = self.derivatives(errors)
-            self.remember(step, gradient - before)
+            change = gradient - before
+            curvature = _sum(step * change)
+            # Ignore pairs from steps lost to rounding.
+            inverse = torch.where(curvature > 1e-12, 1 / curvature, 0.0)
+            self.history = [*self.history, (step, change, inverse)][-MEMORY:]
         objectives = losses + _sum(self.ridge * self.active.weights**2) / 2
         self.record(torch.ones_like(losses, dtype=torch.bool), objectives, MAX_ITERATIONS, False)
 
@@ -353,12 +357,6 @@ class _Problems:
         for (s, y, inverse), part in zip(self.history, reversed(parts), strict=True):
             q += s * (part - _sum(y * q) * inverse).float()
         return q
-
-    def remember(self, step: torch.Tensor, change: torch.Tensor) -> None:
-        curvature = _sum(step * change)
-        # Ignore pairs from steps lost to rounding.
-        inverse = torch.where(curvature > 1e-12, 1 / curvature, 0.0)
-        self.history = [*self.history, (step, change, inverse)][-MEMORY:]
 
     def search(
         self, direction: torch.Tensor, slope: torch.Tensor, losses: torch.Tensor

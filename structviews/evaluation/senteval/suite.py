@@ -86,7 +86,11 @@ def evaluate(
         InputError: for an unknown task, a folder that does not exist, or invalid vectors.
     """
     followed = PROTOCOLS[protocol]
-    encoder = TaskEncoder(partial(map, _scaled(encode) if followed.normalise else encode), transductive)
+
+    def scaled(sentences: list[Tokens]) -> np.ndarray:
+        return normalised(np.asarray(encode(sentences), dtype=np.float32))
+
+    encoder = TaskEncoder(partial(map, scaled if followed.normalise else encode), transductive)
     other = TaskEncoder(partial(map, similarity), transductive) if similarity else None
     found, unavailable = read_tasks(tasks, folder, probing, allow_partial)
     results = results_of(unavailable=unavailable, protocol=followed)
@@ -285,8 +289,3 @@ def _checked(task: str, sentences: list[Tokens], vectors: np.ndarray) -> np.ndar
             f"{sentence[:60]!r}; train the run again with a lower --lr"
         )
     return table
-
-
-def _scaled(encode: Encode) -> Encode:
-    """The same encoder with vectors of length 1."""
-    return lambda sentences: normalised(np.asarray(encode(sentences), dtype=np.float32))

@@ -137,7 +137,8 @@ def _learn(
 ) -> _Learnt:
     """Fit the classifiers of all choices and strengths, and select the strengths."""
     features, grid = task_features(task, vectors), protocol.grid(task)
-    fitted = protocol.classifier_of(task).fit(list(features.values()), labels, planned, grid)
+    classifier = protocol.own_classifiers.get(task.name, protocol.classifier)
+    fitted = classifier.fit(list(features.values()), labels, planned, grid)
     inner = [held_out for choice in planned for _, held_out in choice.inner]
     held_out = [
         [_scores(labels[test], predicted, (metric,))[metric] for predicted in predictions]

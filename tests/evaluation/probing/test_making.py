@@ -51,7 +51,7 @@ def lines(folder, file):
     return [line.split("\t") for line in (folder / file).read_text("utf-8").splitlines()]
 
 
-def test_every_task_is_there_and_told(folder):
+def test_every_task_is_there_balanced_and_described(folder):
     told = json.loads((folder / "probing.json").read_text())
     assert told["left_out"].keys() == {"Depth"}
     assert told["tasks"].keys() | told["left_out"].keys() == PROBING.keys()
@@ -61,25 +61,8 @@ def test_every_task_is_there_and_told(folder):
         assert sorted({line[1] for line in found}) == entry["labels"]
         assert [line[0] for line in found] == sorted((line[0] for line in found), key=("tr", "va", "te").index)
         assert entry["examples"]["tr"] <= 3000
-
-
-def test_classes_are_balanced_but_those_of_depth(folder):
-    for name, file in PROBING.items():
-        if name != "Depth" and (folder / file).exists():
-            counts = Counter((line[0], line[1]) for line in lines(folder, file))
-            for part in ("tr", "va", "te"):
-                assert len({count for (p, _), count in counts.items() if p == part}) == 1, name
-
-
-def test_parts_share_no_document(folder, known):
-    part_of = {}
-    for file in PROBING.values():
-        if (folder / file).exists():
-            for part, _, *sentences in lines(folder, file):
-                for text in sentences:
-                    if text in known:
-                        assert part_of.setdefault(known[text].document, part) == part
-    assert set(part_of.values()) == {"tr", "va", "te"}
+        counts = Counter((line[0], line[1]) for line in found)  # balanced, but for depth
+        assert all(len({n for (p, _), n in counts.items() if p == part}) == 1 for part in ("tr", "va", "te")), entry
 
 
 def quarter(s):
@@ -135,19 +118,11 @@ def test_a_content_word_is_the_only_one(folder):
         assert [word for word in text.lower().split() if word in targets] == [label]
 
 
-def target_words(folder, file, word):
-    homes = {}
-    for part, _, text in lines(folder, file):
-        homes.setdefault(word(text), set()).add(part)
-    return homes
-
-
 def test_target_words_have_one_part(folder, known):
-    def subject(text):
+    homes = {}
+    for part, _, text in lines(folder, "subj_number.txt"):
         s = known[text].sentence
-        return s.tokens[s.relations.index("nsubj")]
-
-    homes = target_words(folder, "subj_number.txt", subject)
+        homes.setdefault(s.tokens[s.relations.index("nsubj")], set()).add(part)
     assert all(len(home) == 1 for home in homes.values())
     assert len(homes) > 10
 
@@ -169,13 +144,15 @@ def test_the_longer_clause_does_not_tell_of_inversion(folder):
     assert all(counts[part, sign, "O"] == counts[part, sign, "I"] for part, sign, _ in counts)
 
 
-def test_trees_of_intact_sentences(folder, known):
+def test_parts_share_no_document_and_intact_sentences_have_their_trees(folder, known):
     trees = {" ".join(row.sentence.tokens): row for row in opened(folder / "intact.parsed")}
     assert all(row == known[text] for text, row in trees.items())
-    for file in PROBING.values():
-        if (folder / file).exists():
-            for _, label, *sentences in lines(folder, file):
-                assert label in ("I", "C") or trees.keys() >= set(sentences)
+    part_of = {}
+    for part, label, *sentences in (line for path in folder.glob("*.txt") for line in lines(folder, path.name)):
+        assert label in ("I", "C") or trees.keys() >= set(sentences)
+        for text in set(sentences) & known.keys():
+            assert part_of.setdefault(known[text].document, part) == part
+    assert set(part_of.values()) == {"tr", "va", "te"}
 
 
 def test_the_same_seed_makes_the_same_files(corpus, folder, tmp_path):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from corpora import random_trees, small_config, topic_corpus, write_corpus
+from corpora import random_trees, write_corpus
 from typer.testing import CliRunner
 
 from structviews.cli.app import app
@@ -14,13 +14,6 @@ from structviews.evaluation.retrieval.analogy import answer, rank_answers, read_
 from structviews.evaluation.retrieval.candidates import open_pool
 from structviews.evaluation.scores.results import load_entries
 from structviews.runs.folder import model_checksum
-from structviews.training.loop import train
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    return train(small_config(topic_corpus(folder / "x.parsed"), folder / "run", ("seq", "avg"), steps=2))
 
 
 @pytest.fixture

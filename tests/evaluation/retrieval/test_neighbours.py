@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from corpora import small_config, topic_corpus, topic_rows, write_corpus
+from corpora import topic_rows, write_corpus
 from rich.console import Console
 from typer.testing import CliRunner
 
@@ -21,7 +21,6 @@ from structviews.evaluation.retrieval.candidates import (
     vectors_path,
 )
 from structviews.evaluation.retrieval.neighbours import count_rivals, nearest
-from structviews.training.loop import train
 
 
 @pytest.fixture
@@ -73,13 +72,6 @@ def test_rivals_are_those_of_plain_loops():
         assert higher == sum(rival > score for rival in rivals)
         assert tied == sum(rival == score for rival in rivals)
     assert ranks.tied.min() > 0
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    corpus = topic_corpus(folder / "x.parsed")
-    return train(small_config(corpus, folder / "run", ("seq", "avg"), steps=2))
 
 
 LINES = ["one bird sings", "two birds sing", "", "one  bird sings", "three birds", "one bird sings", "two birds sing"]

@@ -7,10 +7,8 @@ from structviews.errors import InputError
 from structviews.evaluation.retrieval.ranking import (
     Trials,
     cosine_scores,
-    inner_products,
     neighbour_trials,
     ranks_of_first,
-    recall,
 )
 from structviews.evaluation.scores.intervals import proportion
 
@@ -72,13 +70,9 @@ def test_too_few_sentences_are_an_error():
         neighbour_trials(np.array([0, 0, 1]), np.array([0, 2, 0]), [("a",), ("b",), ("c",)])
 
 
-def random_trials(rng, n=700, m=900, size=7):
-    return Trials(rng.integers(m, size=n), rng.integers(m, size=(n, size)), np.sort(rng.integers(20, size=n)))
-
-
 def test_scores_are_those_of_plain_loops():
     rng = np.random.default_rng(0)
-    trials = random_trials(rng)  # more than a chunk
+    trials = Trials(rng.integers(900, size=700), rng.integers(900, size=(700, 7)), np.sort(rng.integers(20, size=700)))
     vectors = rng.standard_normal((900, 5))
     cosine = cosine_scores(vectors, trials)
     for n in range(0, len(trials.anchors), 37):
@@ -88,34 +82,38 @@ def test_scores_are_those_of_plain_loops():
             assert cosine[n, c] == pytest.approx(vectors[i] @ vectors[j] / lengths)
 
 
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_recall_is_that_of_plain_loops_with_ties(k):
-    rng = np.random.default_rng(k)
+def test_ranks_with_ties_are_those_of_plain_loops_over_their_orders():
+    rng = np.random.default_rng(3)
     scores = rng.integers(5, size=(300, 8)).astype(float)
-    documents = np.sort(rng.integers(12, size=300))
-    hits = []
-    for row in scores:
-        # Of all places that a random order gives the true candidate among those tied with it, how many are good?
-        places = range(sum(row > row[0]), sum(row >= row[0]))
-        hits.append(np.mean([place < k for place in places]))
-    assert recall(scores, documents, k=k).value == pytest.approx(np.mean(hits))
+    # The ranks that a random order gives the true candidate among those tied with it.
+    possible = [range(1 + sum(row > row[0]), 1 + sum(row >= row[0])) for row in scores]
+    found = ranks_of_first(scores)
+    for k in (1, 2, 5):
+        hits = [np.mean([rank <= k for rank in ranks]) for ranks in possible]
+        np.testing.assert_allclose(found.recalled(k), hits)
+    np.testing.assert_allclose(found.reciprocal(), [np.mean([1 / rank for rank in ranks]) for ranks in possible])
+    assert found.median() == np.median([np.mean(ranks) for ranks in possible])
 
 
 def test_vectors_of_known_quality():
     rng = np.random.default_rng(10)
     documents, positions, texts = corpus(rng, n_documents=100)
     trials = neighbour_trials(documents, positions, texts)
-    alike = np.ones((len(texts), 4))
-    assert recall(cosine_scores(alike, trials), trials.documents).value == pytest.approx(0.01)
-    # Of the next sentence the same basis vector as of this one.
-    ends = np.eye(len(texts) + 1)
-    perfect = recall(inner_products(ends[1:], ends[:-1], trials), trials.documents)
+
+    def recall(vectors):
+        return proportion(ranks_of_first(cosine_scores(vectors, trials)).recalled(1), trials.documents)
+
+    n = len(texts)
+    assert recall(np.ones((n, 4))).value == pytest.approx(0.01)
+    # Of two neighbours the first has the second one's basis vector too.
+    neighbours = np.append((documents[1:] == documents[:-1]) & (positions[1:] == positions[:-1] + 1), False)
+    perfect = recall(np.eye(n) + np.eye(n, k=1) * neighbours[:, None])
     assert (perfect.value, perfect.low, perfect.high, perfect.count) == (1, 1, 1, len(trials.anchors))
     with pytest.raises(InputError, match="NaN or infinite"):
-        recall(np.array([[np.nan, 1.0], [0, 1]]), np.array([0, 1]))
+        ranks_of_first(np.array([[np.nan, 1.0], [0, 1]]))
     with pytest.raises(InputError, match="at least 2 documents, not 1"):
         proportion([1, 0], [4, 4])
-    result = recall(cosine_scores(rng.standard_normal((len(texts), 16)), trials), trials.documents)
+    result = recall(rng.standard_normal((n, 16)))
     assert result.low <= 0.01 <= result.high
     assert result.high < 0.03
 
@@ -131,18 +129,6 @@ def test_interval_covers_the_truth_when_sentences_of_a_document_go_together():
         covered += interval.low <= 0.5 <= interval.high
     # 96 % here; Wilson's interval for independent trials covers 64 %.
     assert covered >= 170
-
-
-def test_ranks_with_ties_are_means_over_their_orders():
-    scores = np.random.default_rng(3).integers(4, size=(200, 6)).astype(float)
-    ranks = ranks_of_first(scores)
-    reciprocals, places = [], []
-    for row in scores:
-        possible = [1 + place for place in range(sum(row > row[0]), sum(row >= row[0]))]
-        reciprocals.append(np.mean([1 / rank for rank in possible]))
-        places.append(np.mean(possible))
-    np.testing.assert_allclose(ranks.reciprocal(), reciprocals)
-    assert ranks.median() == np.median(places)
 
 
 @pytest.mark.parametrize(("m", "size"), [(130, 100), (110, 50), (20, 5), (6, 5)])

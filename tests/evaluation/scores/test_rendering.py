@@ -131,6 +131,7 @@ def test_a_matrix_has_each_pair_on_both_sides_and_holes_where_there_is_none(runs
     matrix = heatmap.view_matrix(runs, "TREC")
     assert matrix.views == ["dep", "seq"]
     assert "not in the matrix (not two views, or no score): c" in matrix.notes
+    assert matrix.interval == 2
 
 
 def test_what_has_no_matrix(runs, tmp_path):
@@ -143,23 +144,17 @@ def test_what_has_no_matrix(runs, tmp_path):
         heatmap.view_matrix([scored(tmp_path, "one", ["seq"], MR=1.5)], "MR")
 
 
-def test_a_colour_scale_spans_ten_points_and_two_intervals_and_ends_at_a_hundred(tmp_path):
-    def scale(width, *scores):
-        runs = [
-            scored(tmp_path / f"{width}-{scores}", "-".join(views), views, MR=score)
-            for score, views in zip(scores, (["dep", "seq"], ["dep", "const"], ["bow", "seq"]), strict=False)
-        ]
-        for run in runs:
-            results = json.loads((run / "results.json").read_text())
-            score = results["tasks"]["MR"]["scores"]["accuracy"]
-            results["tasks"]["MR"]["intervals"] = {"accuracy": [score - width / 2, score + width / 2]}
-            write_json(run / "results.json", results)
-        return heatmap.view_matrix(runs, "MR").scale
-
-    assert scale(2, 70.0, 71.0) == (65.5, 75.5)
-    assert scale(8, 70.0, 71.0) == (62.5, 78.5)
-    assert scale(8, 40.0, 71.0, 50.0) == (40.0, 71.0)
-    assert scale(2, 99.0, 98.0) == (90.0, 100.0)
+@pytest.mark.parametrize(
+    ("interval", "scores", "ends"),
+    [
+        (2, [70.0, 71.0], (65.5, 75.5)),
+        (8, [70.0, 71.0], (62.5, 78.5)),
+        (8, [40.0, 71.0, 50.0], (40.0, 71.0)),
+        (2, [99.0, 98.0], (90.0, 100.0)),
+    ],
+)
+def test_a_colour_scale_spans_ten_points_and_two_intervals_and_ends_at_a_hundred(interval, scores, ends):
+    assert heatmap.Matrix("MR", [], np.array([*scores, np.nan]), [], interval, []).scale == ends
 
 
 def test_the_flags_of_the_table_command(runs, tmp_path):

@@ -151,7 +151,6 @@ def test_probing_tasks_about_pairs(probing):
         (1, "tr\tPAST", r"past_present.txt:1: 2 tab-separated columns, not 3; fix"),
         (2, "dev\tPAST\tx", r"past_present.txt:2: part 'dev' is not one of tr, va, te; correct it"),
         (50, "te\tFUTURE\tx", r"past_present.txt:50: label 'FUTURE' .* part 'tr'; correct it"),
-        (3, "tr\tPAST\td\xe9j\xe0", r"past_present.txt:3: byte \d+ is not UTF-8"),
     ],
 )
 def test_bad_probing_files(line, new, message, probing):
@@ -187,8 +186,6 @@ def test_a_task_without_its_folder(folder, probing):
         read_task("MR", None, probing=probing)
     with pytest.raises(InputError, match=r"unknown task 'Depth': choose one of .* STS16, SICK14, Tense, HeadDistance"):
         read_task("Depth", folder, probing=probing)
-    with pytest.raises(InputError, match="unknown task 'rm': choose one of MR, CR, SUBJ"):
-        read_task("rm", folder)
 
 
 BAD = [
@@ -196,7 +193,6 @@ BAD = [
     ("MR", "MR/rt-polarity.neg", lambda data: b"", r"rt-polarity.neg:1: no examples"),
     ("MR", "MR/rt-polarity.pos", lambda data: data.decode().encode("utf-16"), r"rt-polarity.pos:1: a zero byte"),
     ("SST2", "SST/binary/sentiment-dev", edit(3, "d\xe9j\xe0 vu\t1"), r"sentiment-dev:3: byte \d+ is not UTF-8"),
-    ("SST2", "SST/binary/sentiment-test", edit(4, "no label"), r"sentiment-test:4: 1 tab-separated columns, not 2"),
     (
         "SST5",
         "SST/fine/sentiment-dev",
@@ -207,9 +203,7 @@ BAD = [
     ("TREC", "TREC/train_5500.label", edit(5, "How far ?"), r"train_5500.label:5: not of the form"),
     ("MRPC", "MRPC/msr_paraphrase_test.txt", edit(7, "1\t2\t3\tone"), r"test.txt:7: 4 tab-separated columns, not 5"),
     ("SICK-R", "SICK/SICK_trial.txt", edit(2, "1\ta\tb\t5.1\tNEUTRAL"), r"trial.txt:2: score '5.1' .* from 1 to 5"),
-    ("SICK-R", "SICK/SICK_trial.txt", edit(2, "1\ta\tb\tnan\tNEUTRAL"), r"trial.txt:2: score 'nan'"),
     ("SICK-E", "SICK/SICK_train.txt", edit(9, "1\ta\tb\t3\tMAYBE"), r"SICK_train.txt:9: label 'MAYBE'"),
-    ("STS-B", "STS/STSBenchmark/sts-dev.csv", edit(6, "g\tf\ty\t1\t2\ta"), r"sts-dev.csv:6: 6 tab-.* columns, not 7"),
     (
         "STS14",
         "STS/STS14-en-test/STS.gs.images.txt",

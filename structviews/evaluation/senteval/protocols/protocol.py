@@ -127,7 +127,3 @@ class Protocol:
     def grid(self, task: Task) -> tuple[float, ...]:
         """The strengths to choose from for a classification task, ascending; empty if it is not covered."""
         return self.grids.get(task.name) or self.grids.get("/".join(task.splits), ())
-
-    def classifier_of(self, task: Task) -> Classifier:
-        """What fits a classification task."""
-        return self.own_classifiers.get(task.name, self.classifier)
