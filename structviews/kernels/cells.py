@@ -1,7 +1,7 @@
 """What a tree cell is: parameters and equations, which any backend runs over a batch of trees.
 
 A cell is one file with a subclass of ``TreeCell``. Its equations take all nodes of a level at once, so they are
-written once and run three ways: level by level in training (``run_levels``) and over merged trees in encoding
+written once and run four ways: level by level in training (``run_levels``), over merged trees in encoding
 (``run_merged``), node by node as the reference (``naive``), and as messages in DGL. A cell may also have passes
 written by hand, which give the same faster and register themselves in ``LEVEL_PASSES`` and ``MERGED_PASSES``.
 
