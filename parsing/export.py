@@ -1,20 +1,17 @@
 """Export a parsed corpus to treebank files, which ``parse --parser treebank`` reads back into the same shards.
 
-A corpus from treebank files keeps their text, which is written as it was. Other files are made from the trees. CoNLL-U
-has no field for a sentence's position and line in the source, or for skipped sentences, so these are written as our own
-comments (see ``treebank.py``), to a kept text only where it would be read with others.
+A corpus from treebank files keeps their text, which is written as it was; other files are made from the trees.
+Locations and skipped sentences are our own comments (see ``treebank.py``), beside a kept text only where needed.
 """
 
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from pathlib import Path
 
-import pyarrow as pa
-
-from structviews.corpus.format import Row, Skipped, rows_of, skipped_of
+from structviews.corpus.format import KEPT, Row, Skipped, rows_of, skipped_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
@@ -50,63 +47,48 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
     """
     if not corpus.has_dependencies and not corpus.has_constituents:
         raise InputError(f"{corpus.path} has no trees of either kind: parse the text again with a parser")
-    kinds = writers(corpus)
-    paths = [out.with_name(out.name + ending) for ending in kinds]
-    taken = [path for path in paths if path.exists()]
+    files = {out.with_name(f"{out.name}.{kind}"): lines for kind, lines in writers(corpus).items()}
+    taken = [path for path in files if path.exists()]
     for path in taken:
         clear(path)
-    if len(taken) == len(paths):
-        raise _taken(paths[0])
-    done = 0
-
-    def shown(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        nonlocal done
-        for table in tables:
-            yield table
-            done += 1
-            progress(done, len(paths) * corpus.n_shards)
-
-    def read() -> Iterator[Row | Skipped]:
-        return in_order(shown(corpus.tables()))
-
     # One that is there may be of a call that was killed before it wrote the other.
-    for path, lines in zip(paths, kinds.values(), strict=True):
+    for number, (path, lines) in enumerate(files.items()):
+        content = map(str.encode, lines(in_order(corpus, progress, number, len(files))))
         if path not in taken:
-            write_output(path, methodcaller("writelines", map(str.encode, lines(read()))))
-        elif not _holds(path, lines(read())):
-            raise _taken(path)
-    return paths
+            write_output(path, methodcaller("writelines", content))
+        elif len(taken) == len(files) or not _holds(path, content):
+            raise InputError(f"{path} already exists: choose another --out")
+    return list(files)
 
 
 def writers(corpus: ParsedCorpus) -> dict[str, Callable[[Iterable[Row | Skipped]], Iterator[str]]]:
     """What yields the lines of each file, by its ending."""
-    if corpus.kept == ["ptb"] and are_whole_file(in_order(corpus.tables())):
-        return {".ptb": kept_brackets}
-    wanted = ["conllu", "ptb"] if corpus.has_constituents else ["conllu"]
-    derived = [name for name in wanted if name not in corpus.kept]
-    ways = {
-        "conllu": partial(conllu, derived=derived) if "conllu" in derived else kept_conllu,
-        # Beside words that are made from trees, sentences without one have no line.
-        "ptb": brackets if "conllu" in derived else kept_brackets,
-    }
-    return {f".{name}": ways[name] for name in wanted}
+    if corpus.kept == ["ptb"] and are_whole_file(in_order(corpus)):
+        return {"ptb": kept_brackets}
+    wanted = KEPT if corpus.has_constituents else KEPT[:1]
+    derived = [kind for kind in wanted if kind not in corpus.kept]
+    if "conllu" in derived:  # beside words that are made from trees, sentences without one have no line
+        files = {"conllu": partial(conllu, derived=derived), "ptb": brackets}
+    else:
+        files = {"conllu": kept_conllu, "ptb": kept_brackets}
+    return {kind: files[kind] for kind in wanted}
 
 
-def in_order(tables: Iterable[pa.Table]) -> Iterator[Row | Skipped]:
-    """The sentences of shards and those that were skipped among them."""
-    for table in tables:
+def in_order(
+    corpus: ParsedCorpus, progress: Callable[[int, int], None] | None = None, file: int = 0, files: int = 1
+) -> Iterator[Row | Skipped]:
+    """The sentences of a corpus and those that were skipped among them; progress as for one of several files."""
+    for number, table in enumerate(corpus.tables(), 1):
         sentences: list[Iterable[Row | Skipped]] = [rows_of(table), skipped_of(table)]
-        yield from heapq.merge(*sentences, key=lambda each: (each.document, each.position))
+        yield from heapq.merge(*sentences, key=attrgetter("document", "position"))
+        if progress:
+            progress(file * corpus.n_shards + number, files * corpus.n_shards)
 
 
-def _taken(path: Path) -> InputError:
-    return InputError(f"{path} already exists: choose another --out")
-
-
-def _holds(path: Path, lines: Iterable[str]) -> bool:
+def _holds(path: Path, lines: Iterable[bytes]) -> bool:
     """Whether a file has just these lines."""
     with path.open("rb") as file:
-        return all(file.read(len(line)) == line for line in map(str.encode, lines)) and not file.read(1)
+        return all(file.read(len(line)) == line for line in lines) and not file.read(1)
 
 
 def kept_conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:

@@ -48,7 +48,7 @@ def test_words_that_were_forgotten_come_back(monkeypatch):
     before = tokenising.tokenise_all(lines, "en")
     monkeypatch.setattr(tokenising, "REMEMBERED_PIECES", 3)
     assert [tokenising.tokenise(line) for line in lines * 2] == before * 2
-    assert len(tokenising.remembered_pieces("en")) <= 3 + 4
+    assert len(tokenising.REMEMBERED["en"]) <= 3 + 4
 
 
 CORPUS = Path(__file__).parents[3] / "shared/data/corpus/sample-10k.txt"
