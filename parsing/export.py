@@ -11,7 +11,7 @@ from functools import partial
 from operator import attrgetter, methodcaller
 from pathlib import Path
 
-from structviews.corpus.format import KEPT, Row, Skipped, rows_of, skipped_of
+from structviews.corpus.format import FILE_TEXTS, Row, Skipped, rows_of, skipped_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
@@ -63,10 +63,10 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
 
 def writers(corpus: ParsedCorpus) -> dict[str, Callable[[Iterable[Row | Skipped]], Iterator[str]]]:
     """What yields the lines of each file, by its ending."""
-    if corpus.kept == ["ptb"] and are_whole_file(in_order(corpus)):
+    if corpus.texts == ["ptb"] and are_whole_file(in_order(corpus)):
         return {"ptb": kept_brackets}
-    wanted = KEPT if corpus.has_constituents else KEPT[:1]
-    derived = [kind for kind in wanted if kind not in corpus.kept]
+    wanted = FILE_TEXTS if corpus.has_constituents else FILE_TEXTS[:1]
+    derived = [kind for kind in wanted if kind not in corpus.texts]
     if "conllu" in derived:  # beside words that are made from trees, sentences without one have no line
         files = {"conllu": partial(conllu, derived=derived), "ptb": brackets}
     else:
@@ -174,17 +174,12 @@ def conllu(sentences: Iterable[Row | Skipped], derived: Sequence[str]) -> Iterat
         document = each.document
         yield f"# sent_id = {each.document}-{each.position}\n# text = {' '.join(each.sentence.tokens)}\n"
         yield f"# {PLACE} = {location(each)}\n"
-        yield from words(each)
+        sentence, missing = each.sentence, ("_",) * len(each.sentence.tokens)
+        columns = (sentence.tokens, sentence.tags or missing, sentence.heads or missing, sentence.relations or missing)
+        for number, (token, tag, head, relation) in enumerate(zip(*columns, strict=True), 1):
+            check(each, NO_COLUMN, tag, relation)
+            yield f"{number}\t{token}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
         yield "\n"
-
-
-def words(row: Row) -> Iterator[str]:
-    """Yield a line for each word."""
-    sentence, missing = row.sentence, ("_",) * len(row.sentence.tokens)
-    columns = (sentence.tokens, sentence.tags or missing, sentence.heads or missing, sentence.relations or missing)
-    for number, (token, tag, head, relation) in enumerate(zip(*columns, strict=True), 1):
-        check(row, NO_COLUMN, tag, relation)
-        yield f"{number}\t{token}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
 
 
 def brackets(sentences: Iterable[Row | Skipped]) -> Iterator[str]:

@@ -192,17 +192,10 @@ def ends_inside(line: str) -> bool:
 def read_sentences(
     path: Path, layout: Layout, *, tokenised: bool, language: str, repairs: "Repairs | None" = None
 ) -> Iterator[RawSentence]:
-    """Yield the sentences of a text in order, not yet tokenised, and repaired unless it is tokenised.
+    """Yield the sentences of a text in order, not yet tokenised, and repaired unless it is ``tokenised`` already.
 
-    Args:
-        path: the text.
-        layout: the layout of its sentences.
-        tokenised: whether the input is already tokenised (separated by white space).
-        language: language of the text, for its repair and for the rules that split prose into sentences.
-        repairs: counts what is repaired.
-
-    Raises:
-        UnicodeDecodeError: if the text is not UTF-8 (``survey`` checks this first, with a better message).
+    The language is for the repair, which ``repairs`` count, and for the rules that split prose. A text that is not
+    UTF-8 is a UnicodeDecodeError; ``survey`` finds it first, with a better message.
     """
     fix: RepairLine = (lambda line, text: text) if tokenised else repairs or Repairs(language)
     with open_text(path) as stream:
@@ -302,12 +295,7 @@ def unfit(text: str) -> Unparsed | None:
 
 
 def repair(text: str, language: str) -> tuple[str, list[str]]:
-    """A raw text without accidents, and the kinds that it had, in the order of ``TABLES``.
-
-    Args:
-        text: the text.
-        language: its language, by a code such as ``en`` or ``zh-hans``.
-    """
+    """A raw text without accidents, and the kinds that it had, in the order of ``TABLES``; for a language's code."""
     if text.isascii() or not SUSPECT.search(text):
         return text, []
     # stanza distinguishes scripts (zh-hans).

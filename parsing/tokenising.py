@@ -162,11 +162,7 @@ class EnglishRules:
 
 
 class SpacyRules:
-    """spaCy's rules for a language, without a model; see ``Rules``.
-
-    Raises:
-        InputError: if spaCy is not installed or has no rules for it, or they need a package that is not installed.
-    """
+    """spaCy's rules for a language, without a model; see ``Rules``. InputError where spaCy or its rules are missing."""
 
     def __init__(self, language: str) -> None:
         try:
@@ -198,11 +194,7 @@ class SpacyRules:
 
 @cache
 def rules(language: str) -> Rules:
-    """The rules for a language.
-
-    Raises:
-        InputError: if there are none here.
-    """
+    """The rules for a language; InputError if there are none here."""
     return EnglishRules() if language.partition("-")[0] == ENGLISH else SpacyRules(language)
 
 
@@ -250,9 +242,8 @@ def as_words(text: str) -> str:
 def split_sentences(text: str, tokenised: bool, language: str) -> list[Span]:
     """Sentences of a text as (start, end) offsets, without surrounding white space.
 
-    Applies spaCy's sentence rules and two of our own for dialogue: an opening quotation mark or bracket
-    belongs to the sentence that follows it, and a lower-case word after a closing one continues the
-    sentence (``"Why?" she said.``).
+    Applies spaCy's sentence rules and two of our own for dialogue: an opening quotation mark or bracket belongs to the
+    sentence that follows it, and a lower-case word after a closing one continues the sentence (``"Why?" she said.``).
     """
     read = text if tokenised else as_words(text)
     spans = [found.span() for found in re.finditer(r"\S+", text)] if tokenised else rules(language).spans([read])[0]
