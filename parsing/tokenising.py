@@ -208,22 +208,17 @@ def tokenise_all(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
 
     Most tokenisers treat each whitespace-separated string independently; others need whole sentences.
     """
-    if not rules(language).by_string:
-        return _words(list(texts), language)
-    sentences = [text.split() for text in texts]
-    remembered = REMEMBERED[language]
+    by_string = rules(language).by_string
+    sentences = [text.split() if by_string else [text] for text in texts]
+    remembered = REMEMBERED[language] if by_string else {}
     if len(remembered) > REMEMBERED_PIECES:
         remembered.clear()
     # Not the difference of sets, which goes through all remembered ones, for a single sentence too.
     new = [piece for piece in set(chain.from_iterable(sentences)) if piece not in remembered]
-    remembered.update(zip(new, _words(new, language), strict=True))
+    for piece, spans in zip(new, rules(language).spans(map(as_words, new)), strict=True):
+        words = [piece[start:end] for start, end in spans]
+        remembered[piece] = tuple(word for word in words if not word.isspace())
     return [tuple(chain.from_iterable(map(remembered.__getitem__, pieces))) for pieces in sentences]
-
-
-def _words(texts: Sequence[str], language: str) -> list[tuple[str, ...]]:
-    tokens = zip(texts, rules(language).spans(map(as_words, texts)), strict=True)
-    words = ([text[start:end] for start, end in spans] for text, spans in tokens)
-    return [tuple(word for word in each if not word.isspace()) for each in words]
 
 
 def as_words(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Literal, NotRequired, Self, TypedDict
 import pyarrow as pa
 
 from structviews.corpus.format import (
+    COLUMNS,
     FILE_TEXTS,
     FORMAT,
     FORMAT_VERSION,
@@ -162,7 +163,7 @@ class ParsedCorpus:
         if number in self._verified:
             return read_shard(path)
         table = whole_shard(path, entry)
-        if texts_in(table.schema) != self.texts:
+        if table.column_names[len(COLUMNS) :] != self.texts:
             raise DamagedCorpus(path, OTHER_COLUMNS)
         self._verified.add(number)
         return table
@@ -244,9 +245,9 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise DamagedCorpus(path, f"it cannot be read ({reason(error)})") from None
-    plain = {field.name: as_plain(field.type) for field in table.schema}
-    expected = Form(texts=tuple(texts_in(table.schema))).plain
-    if pa.schema(plain) != expected or SKIPPED_KEY not in (table.schema.metadata or {}):
+    plain = pa.schema([(field.name, as_plain(field.type)) for field in table.schema])
+    texts = tuple(name for name in FILE_TEXTS if name in plain.names)
+    if plain != Form(texts=texts).plain or SKIPPED_KEY not in (table.schema.metadata or {}):
         raise DamagedCorpus(path, "its columns are not those of a parsed corpus")
     if any(column.num_chunks != 1 for column in table.columns):
         raise DamagedCorpus(path, "it is not one record batch")
@@ -265,16 +266,13 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
 
 
 def as_plain(kind: pa.DataType) -> pa.DataType:
-    """The type in ``Form.plain`` of a column, whatever the width of its numbers or indices."""
+    """The type in ``Form.plain`` of a shard's column, whatever the width of its numbers or indices."""
     if not pa.types.is_list(kind):
         return kind
-    value = kind.value_type.value_type if pa.types.is_dictionary(kind.value_type) else kind.value_type
-    return pa.list_(pa.uint16() if value == pa.uint8() else value)
-
-
-def texts_in(schema: pa.Schema) -> list[str]:
-    """Which of the columns ``FILE_TEXTS`` there are."""
-    return [name for name in FILE_TEXTS if name in schema.names]
+    value = kind.value_type
+    if pa.types.is_dictionary(value) and value.value_type == pa.string():
+        return pa.list_(pa.string())
+    return pa.list_(pa.uint16()) if value in (pa.uint8(), pa.uint16()) else pa.null()
 
 
 def find_corpus(

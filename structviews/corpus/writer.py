@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from structviews.corpus.format import (
+    COLUMNS,
     MANIFEST,
     MODELS,
     NAMES,
@@ -33,7 +34,6 @@ from structviews.corpus.parsed_corpus import (
     ParsedCorpus,
     ShardEntry,
     read_manifest,
-    texts_in,
     whole_shard,
 )
 from structviews.corpus.sentence import InvalidSentence
@@ -249,7 +249,7 @@ def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[
             yield damage.fault
         else:
             totals.add(table)
-            if texts_in(table.schema) != manifest.get("kept", []):
+            if table.column_names[len(COLUMNS) :] != manifest.get("kept", []):
                 yield f"{entry['name']}: {OTHER_COLUMNS}"
             for wrong, why in (
                 (misplaced(table, last), lambda _: "its place does not follow that of the previous sentence"),

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from corpora import TINY, tiny_corpus
-from made_corpora import quiet
+from made_corpora import quiet, source, write_source
 from trees_for_tests import SHAPES
 
 from structviews.corpus.format import COLUMNS, NAMES, PLACES, Row, batch_of, encoded, list_array, shard_name
@@ -20,6 +20,11 @@ from structviews.runtime.documents import write_json
 from structviews.runtime.files import file_hash
 
 LISTS = [name for name in COLUMNS if name not in PLACES]
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    return write_source(tmp_path / "x.parsed", source())
 
 
 def faults(folder):

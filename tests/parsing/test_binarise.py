@@ -1,13 +1,4 @@
-"""Binarisation, drawn: a chain becomes one node, then the leftmost children pair up first.
-
-         S                    S+X                   S+X
-         |                  / | | \\                /   \\
-         X         ->      a  b c  d     ->        .     d
-      / | | \\                                     / \\
-     a  b c  d                                   .   c
-                                                / \\
-                                               a   b
-"""
+"""Binarisation: a chain becomes one node, then the leftmost children pair up first; docs/parser.md draws it."""
 
 import pytest
 from hypothesis import example, given
