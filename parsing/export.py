@@ -26,6 +26,8 @@ NO_LABEL = re.compile(r"[\s()]")
 NO_COLUMN = re.compile(r"[\t\r\n]")
 # Tag of words that have none.
 UNTAGGED = "X"
+# Yields the lines of a file.
+Lines = Callable[[Iterable[Row | Skipped]], Iterator[str]]
 
 
 def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]) -> list[Path]:
@@ -61,16 +63,15 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
     return list(files)
 
 
-def writers(corpus: ParsedCorpus) -> dict[str, Callable[[Iterable[Row | Skipped]], Iterator[str]]]:
+def writers(corpus: ParsedCorpus) -> dict[str, Lines]:
     """What yields the lines of each file, by its ending."""
     if corpus.texts == ["ptb"] and are_whole_file(in_order(corpus)):
         return {"ptb": kept_brackets}
     wanted = FILE_TEXTS if corpus.has_constituents else FILE_TEXTS[:1]
     derived = [kind for kind in wanted if kind not in corpus.texts]
+    files: dict[str, Lines] = {"conllu": kept_conllu, "ptb": kept_brackets}
     if "conllu" in derived:  # beside words that are made from trees, sentences without one have no line
         files = {"conllu": partial(conllu, derived=derived), "ptb": brackets}
-    else:
-        files = {"conllu": kept_conllu, "ptb": kept_brackets}
     return {kind: files[kind] for kind in wanted}
 
 

@@ -225,7 +225,7 @@ def shared_settings(settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Settings that all corpora share, and the largest limit on sentence length."""
     first, *others = settings
     shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
-    limits = [each.get("max_tokens") for each in settings]
+    limits: list[Any] = [each.get("max_tokens") for each in settings]
     return shared if None in limits else shared | {"max_tokens": max(limits)}
 
 
@@ -251,10 +251,11 @@ def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[
             totals.add(table)
             if table.column_names[len(COLUMNS) :] != manifest.get("kept", []):
                 yield f"{entry['name']}: {OTHER_COLUMNS}"
-            for wrong, why in (
+            checks: list[tuple[Array, Callable[[pa.Table], str]]] = [
                 (misplaced(table, last), lambda _: "its place does not follow that of the previous sentence"),
                 (malformed(table), why_malformed),
-            ):
+            ]
+            for wrong, why in checks:
                 for row in np.flatnonzero(wrong).tolist():
                     document, position, line = (table[name][row].as_py() for name in ("document", "position", "line"))
                     where = f"row {row} (document {document}, position {position}, line {line})"

@@ -89,7 +89,7 @@ def test_round_trip(tree):
 def test_round_trip_of_real_trees(treebanks):
     lines = (treebanks / "gum/dev.ptb").read_text("utf-8").splitlines()
     assert len(lines) == 1575
-    for line in lines:
+    for line in lines[::3]:
         tree = as_nltk(strip(plain(line)))
         assert as_nltk(unbinarise(parsed(tree))) == tree
 

@@ -258,7 +258,7 @@ def has_rows(sentences):
     return any(hasattr(tree, "tokens") and len(tree.tokens) <= LONGEST for tree in trees)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)  # each writes and reads seven corpora
 @given(FILES.filter(has_rows), st.booleans(), ENDS)
 def test_any_file_comes_back_also_in_parts(sentences, cut, end):
     content = "".join(sentences).rstrip("\n" if cut else "") + ("" if cut else end)
@@ -305,7 +305,7 @@ def test_shards_without_the_columns_that_the_manifest_names_are_refused(tmp_path
     assert faults(opened) == ["shard-00000.arrow: its columns are not those that the manifest names"]
 
 
-@pytest.mark.parametrize("files", [("gum/dev.conllu", "gum/dev.ptb"), ("gum/dev.ptb",), ("ewt/dev.conllu",)])
+@pytest.mark.parametrize("files", [("gum/dev.conllu", "gum/dev.ptb"), ("ewt/dev.conllu",)])
 def test_real_treebanks_come_back(treebanks, tmp_path, files):
     paths = [treebanks / file for file in files]
     corpus, _ = pipeline.parse_corpus(TreebankSource(paths, max_tokens=50), tmp_path / "x.parsed")

@@ -22,7 +22,6 @@ def test_drawn_lines_and_data_are_words():
 
 def test_words_are_those_of_the_language():
     assert tokenising.tokenise("Ich geh's z.B. an.", "de") == ("Ich", "geh's", "z.B.", "an", ".")
-    assert tokenising.tokenise("L'eau n'est pas là.", "fr") == ("L'", "eau", "n'", "est", "pas", "là", ".")
     assert tokenising.rules("de").name == "spacy.blank('de')"
     assert tokenising.rules("en-gb").name == tokenising.rules("en").name == "English rules of spaCy"
 
@@ -100,7 +99,8 @@ def real_lines():
 
 
 def test_words_of_real_text_are_spacys(real_lines):
-    assert tokenising.rules("en").spans(real_lines) == spacys_rules().spans(real_lines)
+    lines = real_lines[::3]
+    assert tokenising.rules("en").spans(lines) == spacys_rules().spans(lines)
 
 
 def test_sentences_of_real_text_are_found_again(real_lines):
@@ -124,7 +124,12 @@ def test_what_ends_a_sentence_is_what_spacy_says():
 
 @given(st.lists(st.sampled_from(["a", "B", ".", "?", "。", '"', ")", "...", "-", "\n", "3", "$"]), max_size=12))
 def test_sentences_start_where_those_of_spacy_do(words):
-    spacy = pytest.importorskip("spacy")
-    document = spacy.tokens.Doc(spacy.blank("xx").vocab, words=words)
-    spacy.pipeline.Sentencizer()(document)
+    spacy, vocabulary, sentencizer = spacys_sentencizer()
+    document = sentencizer(spacy.tokens.Doc(vocabulary, words=words))
     assert list(sentence_starts(words)) == [bool(word.is_sent_start) for word in document]
+
+
+@cache
+def spacys_sentencizer():
+    spacy = pytest.importorskip("spacy")
+    return spacy, spacy.blank("xx").vocab, spacy.pipeline.Sentencizer()

@@ -157,9 +157,7 @@ def test_no_tree_is_said_and_passed_over(write):
 @pytest.mark.parametrize(
     ("files", "documents", "sentences", "tokens"),
     [
-        (("gum/train.conllu", "gum/train.ptb"), 177, 10224, 177410),
         (("gum/dev.conllu", "gum/dev.ptb"), 30, 1575, 28119),
-        (("ewt/train.conllu",), 540, 12544, 204577),
         (("ewt/dev.conllu",), 318, 2001, 25147),
     ],
 )
