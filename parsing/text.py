@@ -321,6 +321,7 @@ class Repairs:
     def __call__(self, line: int, text: str) -> str:
         """A line, or the next piece of it, repaired; ``line`` is its number."""
         text, kinds = repair(text, self.language)
-        self.lines.update(kind for kind in kinds if self._last.get(kind) != line)
-        self._last.update(dict.fromkeys(kinds, line))
+        if kinds:
+            self.lines.update(kind for kind in kinds if self._last.get(kind) != line)
+            self._last.update(dict.fromkeys(kinds, line))
         return text
