@@ -15,7 +15,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer, Sentence
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.candidates import Pool, open_pool
+from structviews.evaluation.retrieval.candidates import Pool
 from structviews.evaluation.retrieval.neighbours import nearest
 from structviews.evaluation.retrieval.next_sentence import corpus_of
 from structviews.evaluation.scores import heatmap
@@ -263,7 +263,7 @@ def show_sentences(
             if labels:
                 raise InputError(f"--labels {labels}: {why}")
             return [why]
-    pool = open_pool(corpus, tokenised)
+    pool = Pool(corpus, tokenised)
     sample = Sample.of(pool, SENTENCES)
     classes = Classes.of_labels(read_labels(labels, pool, sample.rows)) if labels else None
     embedders, missing = {}, []

@@ -13,7 +13,7 @@ from structviews.cli.app import app
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.candidates import open_pool
+from structviews.evaluation.retrieval.candidates import Pool
 from structviews.report import projection
 from structviews.report.projection import Sample, colourings, draw_run, project, read_labels
 
@@ -65,7 +65,7 @@ def test_with_umap_it_is_asked_for_neighbours_by_cosine(stand_in):
 
 
 def test_a_sample_is_spread_over_the_pool(trained):
-    pool = open_pool(trained[0])
+    pool = Pool(trained[0])
     assert Sample.of(pool, 10**6).texts == pool.texts
     some = Sample.of(pool, 7)
     assert len(some.rows) == len(some.texts) == 7
@@ -78,7 +78,7 @@ def test_labels_belong_to_lines_of_the_source(trained, tmp_path):
     text, labels = tmp_path / "x.txt", tmp_path / "labels"
     text.write_text("one bird\n\ntwo birds\none bird\nno bird\n")
     labels.write_text("a\n\nb\nc\nd\n")
-    pool = open_pool(text)
+    pool = Pool(text)
     assert read_labels(labels, pool, np.arange(3)) == ["a", "b", "d"]
     assert read_labels(labels, pool, np.array([2])) == ["d"]
     labels.write_text("a\n\n \nc\nd\n")
@@ -90,7 +90,7 @@ def test_labels_belong_to_lines_of_the_source(trained, tmp_path):
     labels.write_text("a\nb\n")
     with pytest.raises(InputError, match=r"labels: 2 lines, but a sentence of .*x\.txt is from line 5"):
         read_labels(labels, pool, np.arange(3))
-    parsed = open_pool(trained[0])
+    parsed = Pool(trained[0])
     labels.write_text("".join(f"line {i}\n" for i in range(1, 97)))
     assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.places[5] + 1}"]
 
@@ -109,7 +109,7 @@ def page_data(path):
 
 def test_an_interactive_page_has_each_sentence_where_its_vector_is(trained, labels, tmp_path):
     corpus, (run, _) = trained
-    pool, out = open_pool(corpus), tmp_path / "x.html"
+    pool, out = Pool(corpus), tmp_path / "x.html"
     found, sample = draw_run(run, pool, out, labels=labels, most=50)
     np.testing.assert_allclose(found.points, project(Embedder.load(run).encode(sample.sentences)).points)
     data = page_data(out)
@@ -137,30 +137,30 @@ def names(*arguments):
 def test_sentences_are_coloured_by_what_tells_them_apart(tmp_path):
     text = tmp_path / "x.txt"
     text.write_text("one bird\nno bird\n")
-    pool = open_pool(text)
+    pool = Pool(text)
     sample = Sample.of(pool, 10)
     assert names(pool, sample, None) == ["length in words"]
     assert names(pool, sample, ["a", "b"]) == ["label", "length in words"]
     text.write_text("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(12)) + "\n\n\n")
-    pool = open_pool(text)
+    pool = Pool(text)
     sample = Sample.of(pool, 100)
     documents, _ = colourings(pool, sample, None)
     assert documents.by.names == [f"document {i}" for i in range(1, 13)]
     assert documents.by.of.tolist() == [i // 2 for i in range(24)]
     text.write_text("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(13)))
-    pool = open_pool(text)
+    pool = Pool(text)
     length, document = colourings(pool, Sample.of(pool, 100), None)
     assert (document.by.low, document.by.high, document.by.is_cut) == (1, 13, False)
     assert (length.by.low, length.by.high) == (2, 3)
 
 
 def test_documents_of_a_text_are_those_of_its_parsed_corpus(trained, tmp_path):
-    pool = open_pool(trained[0])
+    pool = Pool(trained[0])
     numbers = [row.document + 1 for row in ParsedCorpus.open(trained[0])]
     assert pool.documents.tolist() == [numbers[place] for place in pool.places]
     text = tmp_path / "x.txt"
     text.write_text("\n\none\n\n\ntwo\none\nthree\n")
-    pool = open_pool(text)
+    pool = Pool(text)
     assert (pool.texts, pool.documents.tolist()) == (["one", "two", "three"], [1, 2, 2])
 
 

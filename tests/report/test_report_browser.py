@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from structviews.evaluation.retrieval.candidates import open_pool
+from structviews.evaluation.retrieval.candidates import Pool
 from structviews.report.page import write_report
 from structviews.report.projection import draw_run
 
@@ -39,7 +39,7 @@ def pages(trained, tmp_path_factory):
     labels = folder / "labels"
     labels.write_text("".join(f"kind {i % 2}\n" for i in range(96)))
     write_report(runs, folder / "report.html", labels=labels)
-    draw_run(runs[0], open_pool(corpus), folder / "projection.html", labels=labels, most=50)
+    draw_run(runs[0], Pool(corpus), folder / "projection.html", labels=labels, most=50)
     return folder
 
 

@@ -11,7 +11,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import analogy
 from structviews.evaluation.retrieval.analogy import answer, rank_answers, read_tuples, scores_by_category
-from structviews.evaluation.retrieval.candidates import open_pool
+from structviews.evaluation.retrieval.candidates import Pool
 from structviews.evaluation.scores.results import load_entries
 from structviews.runs.folder import model_checksum
 
@@ -34,7 +34,7 @@ def place(tmp_path):
 
 
 def test_tuples_are_read_with_their_categories(place):
-    tuples = read_tuples(place / "tuples.tsv", open_pool(place / "pool.txt"))
+    tuples = read_tuples(place / "tuples.tsv", Pool(place / "pool.txt"))
     assert tuples.texts == [
         "topic0-0 it", "topic0-1 it", "topic1-0 the", "topic1-1 the", "topic2-0 of", "topic2-1 of",
         "topic3-0 and", "topic3-1 and",
@@ -47,18 +47,15 @@ def test_tuples_are_read_with_their_categories(place):
     ("content", "message"),
     [
         ("a\tb\tc\td\na\tb\tc\n", "tuples.tsv:2: 3 tab-separated sentences, not 4"),
-        ("a\tb\tc\td\te\n", "tuples.tsv:1: 5 tab-separated sentences"),
         ("a\tb\t \td\n", "tuples.tsv:1: 4 tab-separated sentences, not 4 non-empty"),
-        ("a\tb\tc\td\n\n", "tuples.tsv:2: 1 tab-separated sentences"),
         ("a\tb  x\tc\tb x\n", "tuples.tsv:1: two of the four sentences are the same"),
         (": family\n", "tuples.tsv: no analogies"),
-        ("", "tuples.tsv: empty"),
     ],
 )
 def test_bad_tuples_are_one_line(place, content, message):
     (place / "tuples.tsv").write_text(content)
     with pytest.raises(InputError) as error:
-        read_tuples(place / "tuples.tsv", open_pool(place / "pool.txt"))
+        read_tuples(place / "tuples.tsv", Pool(place / "pool.txt"))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -77,10 +74,10 @@ def test_ranks_are_those_of_plain_loops(at_once, monkeypatch):
     monkeypatch.setattr(analogy, "AT_ONCE", at_once)
     rng = np.random.default_rng(2)
     vectors, pool = rng.standard_normal((12, 4)).astype(np.float32), rng.standard_normal((60, 4)).astype(np.float32)
-    given = np.array([rng.choice(12, 4, replace=False) for _ in range(25)])
+    questions = np.array([rng.choice(12, 4, replace=False) for _ in range(25)])
     hidden = np.array([0, 7, 33])
-    found = rank_answers(vectors, given, pool, hidden)
-    for (plus, also, minus, right), higher, tied, misled in zip(given, *found.ranks, found.misled, strict=True):
+    ranks, all_misled = rank_answers(vectors, questions, pool, hidden)
+    for (plus, also, minus, right), higher, tied, misled in zip(questions, *ranks, all_misled, strict=True):
         query = vectors[plus] + vectors[also] - vectors[minus]
 
         def score(vector, query=query):
@@ -91,11 +88,11 @@ def test_ranks_are_those_of_plain_loops(at_once, monkeypatch):
         assert higher == sum(score(v) > score(vectors[right]) for v in others)
         assert tied == 1
         assert misled == sum(score(vectors[i]) >= score(vectors[right]) for i in (plus, also, minus))
-    assert len(set(found.misled)) > 1
+    assert len(set(all_misled)) > 1
 
 
 def test_a_sentence_of_tuples_and_pool_is_one_candidate(run, place):
-    pool, embedder = open_pool(place / "pool.txt"), Embedder.load(run)
+    pool, embedder = Pool(place / "pool.txt"), Embedder.load(run)
     tuples = read_tuples(place / "tuples.tsv", pool)
     scores = answer(tuples, pool, run, embedder)
     distinct = list(dict.fromkeys([*tuples.texts, *pool.texts]))
@@ -118,8 +115,7 @@ def test_a_sentence_of_tuples_and_pool_is_one_candidate(run, place):
 
 def test_scores_count_the_nearest():
     ranks = analogy.Ranks(np.array([0, 0, 1, 40, 9]), np.array([1, 1, 1, 1, 1]))
-    found = analogy.Analogies(ranks, np.array([0, 2, 0, 3, 0]))
-    scores = scores_by_category(found, np.array(["x", "x", "y", "y", "y"]))
+    scores = scores_by_category(ranks, np.array([0, 2, 0, 3, 0]), np.array(["x", "x", "y", "y", "y"]))
     assert scores["all"] == {
         "questions": 5,
         "accuracy": 0.4,

@@ -13,9 +13,8 @@ from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.retrieval import captions, joint_space
-from structviews.evaluation.retrieval.captions import read_captions
-from structviews.evaluation.retrieval.joint_space import (
+from structviews.evaluation.retrieval import captions
+from structviews.evaluation.retrieval.captions import (
     CAPTION_PROTOCOLS,
     DIRECTIONS,
     MARGIN,
@@ -26,6 +25,7 @@ from structviews.evaluation.retrieval.joint_space import (
     fold_means,
     image_ranks,
     ranking_loss,
+    read_captions,
     recall_intervals,
     split_ranks,
 )
@@ -55,8 +55,8 @@ class Bag:
 @pytest.fixture
 def small(monkeypatch):
     """Both protocols, for few images."""
-    monkeypatch.setattr(joint_space, "DIM", 20)
-    monkeypatch.setattr(joint_space, "FOLD", 20)
+    monkeypatch.setattr(captions, "DIM", 20)
+    monkeypatch.setattr(captions, "FOLD", 20)
     less = {"senteval": {"epochs": 7}, "kiros": {"check_every": 40, "lr": 1e-3}}
     for name, changes in less.items():
         monkeypatch.setitem(CAPTION_PROTOCOLS, name, replace(CAPTION_PROTOCOLS[name], contrasts=4, batch=32, **changes))
@@ -240,18 +240,18 @@ def pairs_of(folder):
 
 def test_training_ends_at_the_fourth_epoch_without_a_gain(folder, monkeypatch, small):
     sums = iter([10, 20, 20, 15, 30, 30, 5, 99])
-    monkeypatch.setattr(joint_space, "fold_means", lambda _: {"R@1": next(sums)})
+    monkeypatch.setattr(captions, "fold_means", lambda _: {"R@1": next(sums)})
     told = []
-    _, best = joint_space.fit(*pairs_of(folder), small["senteval"], told.append)
+    _, best = captions.fit(*pairs_of(folder), small["senteval"], told.append)
     assert (best, len(told)) == (30, 7)
 
 
 def test_kiros_looks_at_dev_after_so_many_updates_and_at_the_end_and_never_stops(folder, monkeypatch, small):
     seen, updates = [], []
-    monkeypatch.setattr(joint_space, "fold_means", lambda _: seen.append(len(updates)) or {"R@1": -1.0})
-    loss = joint_space.ranking_loss
-    monkeypatch.setattr(joint_space, "ranking_loss", lambda *given: updates.append(given) or loss(*given))
-    joint_space.fit(*pairs_of(folder), small["kiros"])
+    monkeypatch.setattr(captions, "fold_means", lambda _: seen.append(len(updates)) or {"R@1": -1.0})
+    loss = captions.ranking_loss
+    monkeypatch.setattr(captions, "ranking_loss", lambda *given: updates.append(given) or loss(*given))
+    captions.fit(*pairs_of(folder), small["kiros"])
     assert seen == [*range(40, 15 * 25, 40), 15 * 25]
     lengths = updates[0][0].norm(dim=1)  # images as they are, captions scaled to length 1
     assert (lengths - 1).abs().max() > 0.1

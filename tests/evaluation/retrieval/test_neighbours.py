@@ -15,11 +15,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import candidates, neighbours
-from structviews.evaluation.retrieval.candidates import (
-    open_pool,
-    pool_vectors,
-    vectors_path,
-)
+from structviews.evaluation.retrieval.candidates import Pool, pool_vectors, vectors_path
 from structviews.evaluation.retrieval.neighbours import count_rivals, nearest
 
 
@@ -85,7 +81,7 @@ def text(tmp_path):
 
 
 def test_a_sentence_is_in_the_pool_once(text):
-    opened = open_pool(text)
+    opened = Pool(text)
     assert opened.texts == ["one bird sings", "two birds sing", "three birds"]
     assert opened.places.tolist() == [1, 2, 5]
     assert opened.counts.tolist() == [3, 2, 1]
@@ -96,14 +92,14 @@ def test_a_sentence_is_in_the_pool_once(text):
 
 def test_a_parsed_corpus_is_a_pool_with_its_trees(tmp_path):
     rows = topic_rows(documents=3)
-    opened = open_pool(write_corpus(tmp_path / "x.parsed", [*rows, *rows[:5]], shard_size=10))
+    opened = Pool(write_corpus(tmp_path / "x.parsed", [*rows, *rows[:5]], shard_size=10))
     texts = [" ".join(row.sentence.tokens) for row in [*rows, *rows[:5]]]
     assert opened.texts == list(dict.fromkeys(texts))
     assert opened.places.tolist() == [texts.index(text) for text in opened.texts]
     assert opened.counts.tolist() == [texts.count(text) for text in opened.texts]
     assert opened.sentences(3, 9) == [rows[place].sentence for place in opened.places[3:9]]
     assert opened.read("They don't.") == ("They do n't .", ("They", "do", "n't", "."))
-    assert open_pool(tmp_path / "x.parsed", tokenised=True).read("don't  x") == ("don't x", ("don't", "x"))
+    assert Pool(tmp_path / "x.parsed", tokenised=True).read("don't  x") == ("don't x", ("don't", "x"))
 
 
 class Interrupts:
@@ -123,7 +119,7 @@ class Interrupts:
 
 def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkeypatch):
     monkeypatch.setattr(candidates, "AT_ONCE", 7)
-    opened = open_pool(write_corpus(tmp_path / "x.parsed", topic_rows(documents=5)))
+    opened = Pool(write_corpus(tmp_path / "x.parsed", topic_rows(documents=5)))
     embedder = Embedder.load(run)
     path = vectors_path(opened, run, embedder)
     expected = np.concatenate([embedder.encode(opened.sentences(i, i + 7)) for i in range(0, len(opened), 7)])
@@ -148,14 +144,14 @@ def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkey
 
 
 def test_other_vectors_and_other_sentences_get_another_file(run, text):
-    embedder, opened = Embedder.load(run), open_pool(text)
+    embedder, opened = Embedder.load(run), Pool(text)
     paths = {
         vectors_path(opened, run, embedder),
         vectors_path(opened, run, embedder.with_representation(pooling="mean")),
-        vectors_path(open_pool(text, tokenised=True), run, embedder),
+        vectors_path(Pool(text, tokenised=True), run, embedder),
     }
     text.write_text(text.read_text() + "one more\n")
-    paths.add(vectors_path(open_pool(text), run, embedder))
+    paths.add(vectors_path(Pool(text), run, embedder))
     assert len(paths) == 4
     assert {path.parent for path in paths} == {text.parent / "pool.txt.vectors"}
 
@@ -176,9 +172,9 @@ class Gives:
 
 def test_what_cannot_be_encoded_says_where(run, text):
     with pytest.raises(InputError, match=r"pool\.txt:5: 'two birds sing': not parsed"):
-        pool_vectors(open_pool(text), run, Gives())
+        pool_vectors(Pool(text), run, Gives())
     with pytest.raises(InputError, match=r"pool\.txt:5: its vector is not finite"):
-        pool_vectors(open_pool(text), run, Gives([1, 2], [3, 4], [np.nan, 1]))
+        pool_vectors(Pool(text), run, Gives([1, 2], [3, 4], [np.nan, 1]))
     assert not [path for path in (text.parent / "pool.txt.vectors").iterdir() if path.suffix == ".npy"]
 
 
