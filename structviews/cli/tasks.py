@@ -197,11 +197,11 @@ def make_probing_tasks(
     table = Table("task", *(Column(name, justify="right") for name in ("train", "dev", "test", "classes")))
     for each in outcomes:
         if not each.reason:
-            table.add_row(each.task.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
+            table.add_row(each.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
     console.print(table, f"in {out}", sep="\n")
     for each in outcomes:
         if each.reason:
-            explain(f"{each.task.name} is left out: {each.reason}")
+            explain(f"{each.name} is left out: {each.reason}")
     suggest("Next, score runs on them:", f"structviews eval RUN --probing {typeable(out)}")
 
 
