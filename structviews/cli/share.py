@@ -45,8 +45,8 @@ def report_on_runs(
 
     queries = [line for each in query or [] for line in lines_of(each)]
     how: dict[str, Any] = {"labels": labels, "queries": queries, "tokenised": tokenised, "precision": precision}
-    with stages() as tell:
-        write_report(runs, out, corpus=corpus, tell=tell, **how)
+    with stages() as progress:
+        write_report(runs, out, corpus=corpus, progress=progress, **how)
     say(str(out))
 
 

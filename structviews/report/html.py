@@ -7,16 +7,7 @@ from typing import Any
 
 from structviews.errors import InputError
 from structviews.runtime.files import write_output
-from structviews.runtime.pictures import COLOURS, check_file, require_matplotlib
-
-KINDS = (".html", ".htm")
-
-
-def check_page(path: Path, what: str) -> None:
-    """Raise InputError unless a page can be written to ``path``; ``what`` names the output in the message."""
-    check_file(path, KINDS, "pages")
-    require_matplotlib(what, extra="report")
-    require_templates(what)
+from structviews.runtime.pictures import COLOURS
 
 
 def require_templates(what: str) -> None:
@@ -30,7 +21,7 @@ def require_templates(what: str) -> None:
 def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:
     """Render a template of this package's ``templates`` folder and write it atomically.
 
-    All of ``content`` is escaped, except ``markupsafe.Markup``.
+    All of ``content`` is escaped, except what the template calls safe.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  an extra
 
@@ -40,10 +31,3 @@ def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:
     )
     page = environment.get_template(template).render(content, n_colours=len(COLOURS), version=version("structviews"))
     write_output(path, lambda file: file.write(page.encode()))
-
-
-def markup(text: str) -> Any:
-    """HTML or SVG that a template takes as it is, ``markupsafe.Markup``."""
-    from markupsafe import Markup  # noqa: PLC0415  comes with jinja2
-
-    return Markup(text)

@@ -9,7 +9,6 @@ Shapes: B sentences read, n sentences of a sample, d dimensions of a vector.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import NamedTuple
 
 import numpy as np
 
@@ -59,13 +58,10 @@ Tokens = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Sample:
-    """Sentences that a rule fits, or both rules of a contrast, in random order.
+    """n sentences that a rule fits, or both rules of a contrast, in random order.
 
-    Attributes:
-        name: the perturbation, or what the contrast asks.
-        documents: (n,) document of each sentence.
-        originals: the sentences' words.
-        altered: for each rule, the words of each sentence after it.
+    ``originals`` are their words; ``altered``, for each rule, the words of each sentence after it. The name is that of
+    the perturbation, or what the contrast asks.
     """
 
     name: str
@@ -182,26 +178,12 @@ def spelling_of(parses: Parses) -> Spelling:
     return Spelling(frozenset(name for name in parses.words.names if name[:1].islower()), frozenset(alike))
 
 
-class Moved(NamedTuple):
-    """Distances of altered sentences from their originals.
-
-    Attributes:
-        distances: (n,) 1 - cos(original, altered).
-        relative: (n,) the same as shares of the mean distance of the original to the other originals of the sample.
-    """
-
-    distances: Array
-    relative: Array
-
-
 @dataclass(frozen=True)
 class Row:
     """One measure of one view, or of ``WHOLE``, for one run or two.
 
-    Attributes:
-        found: the mean with its interval, of each run that has the view, by the run's position.
-        difference: the paired difference of two runs, if both have the view.
-        adjusted: its p by Holm's method.
+    ``found`` is the mean of each run that has the view, by the run's position; ``difference`` is paired, if both have
+    the view, and ``adjusted`` its p by Holm's method.
     """
 
     sample: str
@@ -211,24 +193,29 @@ class Row:
     adjusted: float | None = None
 
 
-def moved_by(original: Array, altered: Array) -> Moved:
-    """Distances of vectors (n, d), n at least 2, by cosine; a vector of zeros is at distance 1 from all others."""
-    original, altered = (normalised(vectors.astype(np.float64)) for vectors in (original, altered))
-    total = original.sum(axis=0)
-    own = np.einsum("nd,nd->n", original, original)
-    others = 1 - (original @ total - own) / (len(original) - 1)
-    distances = 1 - np.einsum("nd,nd->n", original, altered)
-    distances = np.where(distances <= ROUNDING, 0, distances)
-    return Moved(distances, distances / np.maximum(others, ROUNDING))
+def noticed(original: Array, altered: Sequence[Array]) -> Array:
+    """How far vectors (n, d) of altered sentences are from those of their originals, n at least 2, by cosine; (n,).
+
+    Of one form, its distances as shares of the mean distance of the original to the other originals. Of a contrast's
+    two, 1 where the first is nearer, 0 where the second is, a half where both are equally near. A vector of zeros is at
+    distance 1 from all others.
+    """
+    unit, *forms = (normalised(vectors.astype(np.float64)) for vectors in (original, *altered))
+    distances = [1 - np.einsum("nd,nd->n", unit, form) for form in forms]
+    distances = [np.where(each <= ROUNDING, 0, each) for each in distances]
+    if len(distances) == 2:
+        gaps = distances[1] - distances[0]
+        return np.where(np.abs(gaps) <= ROUNDING, 0.5, (gaps > 0).astype(float))
+    own = np.einsum("nd,nd->n", unit, unit)
+    others = 1 - (unit @ unit.sum(axis=0) - own) / (len(unit) - 1)
+    shares: Array = distances[0] / np.maximum(others, ROUNDING)
+    return shares
 
 
-def notice(
-    embedder: Embedder, samples: Sequence[Sample], progress: OnProgress | None = None
-) -> list[dict[str, list[Moved]]]:
-    """How far the sentences of each sample, two or more, move: what each of its kinds does, by view.
+def notice(embedder: Embedder, samples: Sequence[Sample], progress: OnProgress | None = None) -> list[dict[str, Array]]:
+    """What ``noticed`` says of each sample, two sentences or more, by view; first that of ``WHOLE``.
 
-    First that of ``WHOLE``. Originals and altered sentences are both given as words, so that the run's parser makes
-    the trees of both.
+    Originals and altered sentences are both given as words, so that the run's parser makes the trees of both.
     """
     texts = [[sample.originals, *sample.altered] for sample in samples]
     total, done, found = sum(len(form) for forms in texts for form in forms), 0, []
@@ -242,14 +229,12 @@ def notice(
         views = embedder.encode_views(sentences, progress=show)
         named = {WHOLE: embedder.joined(views), **dict(zip(embedder.view_names, views, strict=True))}
         by_form = {name: np.split(vectors, len(forms)) for name, vectors in named.items()}
-        found.append(
-            {name: [moved_by(original, each) for each in altered] for name, (original, *altered) in by_form.items()}
-        )
+        found.append({name: noticed(original, altered) for name, (original, *altered) in by_form.items()})
         done += len(sentences)
     return found
 
 
-def rows_of_runs(samples: Sequence[Sample], runs: Sequence[Sequence[Mapping[str, Sequence[Moved]]]]) -> list[Row]:
+def rows_of_runs(samples: Sequence[Sample], runs: Sequence[Sequence[Mapping[str, Array]]]) -> list[Row]:
     """The table of one run, or of two with their differences, from what ``notice`` returns for each.
 
     If all sentences of a sample are of one document, the bootstrap draws sentences.
@@ -259,24 +244,12 @@ def rows_of_runs(samples: Sequence[Sample], runs: Sequence[Sequence[Mapping[str,
     for number, sample in enumerate(samples):
         documents = sample.documents if len(np.unique(sample.documents)) > 1 else np.arange(len(sample.documents))
         for view in views:
-            values = {k: outcomes(run[number][view]) for k, run in enumerate(runs) if view in run[number]}
+            values = {k: run[number][view] for k, run in enumerate(runs) if view in run[number]}
             found = {k: proportion(each, documents) for k, each in values.items()}
             difference = mean_difference(values[0], values[1], documents) if len(values) == 2 else None
             rows.append(Row(sample.name, view, found, difference))
     adjusted = iter(holm([row.difference.p for row in rows if row.difference]))
     return [replace(row, adjusted=next(adjusted)) if row.difference else row for row in rows]
-
-
-def outcomes(moved: Sequence[Moved]) -> Array:
-    """(n,) the relative distances of one kind.
-
-    Of a contrast, 1 where the first kind's form is nearer, 0 where the second's is, a half where both are equally near.
-    """
-    if len(moved) == 1:
-        return moved[0].relative
-    gaps = moved[1].distances - moved[0].distances
-    nearer: Array = np.where(np.abs(gaps) <= ROUNDING, 0.5, (gaps > 0).astype(float))
-    return nearer
 
 
 def as_rich(rows: Sequence[Row], two: bool) -> Table:

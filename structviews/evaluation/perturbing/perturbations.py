@@ -233,13 +233,15 @@ def _conjuncts(clause: Clause, first: int, second: int) -> tuple[Span, Span] | N
     """Two coordinated nouns, both bare or both with a determiner only, and nothing that belongs to both."""
     own, others = clause.children[first], clause.children[second]
     joint = [child for child in others if clause.relations[child] == "cc"]
-    parts = [[child for child in own if child != second], [child for child in others if child not in joint]]
-    if len(joint) != 1 or len(parts[0]) != len(parts[1]) or len(parts[0]) > 1:
+    of_first, of_second = [child for child in own if child != second], [child for child in others if child not in joint]
+    size = len(of_first)
+    if len(joint) != 1 or size != len(of_second) or size > 1:
         return None
-    size = len(parts[0])
     spans = Span(first - size, first + 1), Span(second - size, second + 1)
-    determined = all(clause.tags[child] == "DT" and child == head - 1
-                     for part, head in zip(parts, (first, second), strict=True) for child in part)  # fmt: skip
+    determined = all(
+        clause.tags[child] == "DT" and child == head - 1
+        for child, head in zip([*of_first, *of_second], (first, second), strict=False)
+    )
     same = clause.words[slice(*spans[0])] == clause.words[slice(*spans[1])]
     together = spans[0].end == joint[0] == spans[1].start - 1 and clause.words[joint[0]] in ("and", "or")
     whole = Span(spans[0].start, spans[1].end)
@@ -270,9 +272,8 @@ def _can_trade(clause: Clause, one: int, other: int) -> bool:
 
 def _is_number(word: str) -> bool:
     """Whether a word is a numeral above one that another can replace."""
-    if word.lower() in NUMERALS:
-        return True
-    return bool(FIGURES.fullmatch(word)) and BOUNDS[0] <= int(word.replace(",", "")) < BOUNDS[-1]
+    is_figure = FIGURES.fullmatch(word) and BOUNDS[0] <= int(word.replace(",", "")) < BOUNDS[-1]
+    return word.lower() in NUMERALS or bool(is_figure)
 
 
 def _numbers_like(word: str, random: np.random.Generator) -> list[str]:

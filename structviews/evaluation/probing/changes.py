@@ -134,14 +134,11 @@ def replace_words(
 
 
 class Coordinations(NamedTuple):
-    """Sentences (k,) of two coordinated clauses, and where their parts begin.
+    """Sentences (k,) of two coordinated clauses.
 
-    Attributes:
-        sentences: (k,) sentences.
-        conjunction: (k,) the first word after the first clause: the conjunction, or a comma before it.
-        second: (k,) the first word of the second clause.
-        stop: (k,) the first word after the second clause.
-        longer: (k,) 1 if the first clause is longer than the second, -1 if shorter, 0 if equally long.
+    ``conjunction`` (k,) is the first word after the first clause, also if it is a comma; ``second`` the first word of
+    the second clause, and ``stop`` the one after it. ``longer`` is 1 if the first clause is longer, -1 if shorter,
+    else 0.
     """
 
     sentences: Array

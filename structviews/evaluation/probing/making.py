@@ -43,17 +43,11 @@ def make_tasks(
     seed: int = 1,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> list[TaskResult]:
-    """Write every task that the corpus has enough examples for.
+    """Write every task that the corpus has enough examples for into a new or empty folder.
 
-    ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees.
-
-    Args:
-        corpus: a parsed corpus.
-        folder: a new or empty folder.
-        size: maximum number of training examples per task; the other two parts have a tenth of it each.
-        sentences: maximum number of sentences to read, from randomly drawn shards.
-        seed: random seed.
-        progress: called with a description of each stage.
+    ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees. A task has
+    at most ``size`` training examples, and a tenth of it in each other part; at most ``sentences`` are read, from
+    randomly drawn shards.
 
     Raises:
         InputError: if a size is too small, the folder exists, or the corpus is too small for any task.

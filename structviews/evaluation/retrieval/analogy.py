@@ -120,8 +120,7 @@ def rank_answers(
     Args:
         vectors: (u, d) vectors of the tuples' sentences.
         questions: (q, 4) for each question, the two sentences to add, the one to subtract, and the right answer.
-        pool: (n, d) vectors of further candidates.
-        hidden: rows of the pool that are not candidates, ascending.
+        pool: (n, d) vectors of further candidates, but for the ``hidden`` rows, ascending.
 
     Returns:
         The rank of each right answer among all candidates except the three sentences of the query, and (q,) how many

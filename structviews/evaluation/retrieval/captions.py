@@ -123,12 +123,9 @@ class CaptionProtocol:
     """How the maps are trained.
 
     Attributes:
-        name: as in ``tasks captions --protocol``.
-        batch: pairs in a batch.
-        contrasts: other images, and other captions, for each pair.
+        batch, contrasts: pairs in a batch; other images, and other captions, for each pair.
         epochs: passes over the pairs, at most.
-        lr: learning rate of Adam.
-        seed: of the first weights and all draws.
+        lr, seed: learning rate of Adam; seed of the first weights and all draws.
         check_every: updates between scores on dev; 0 for one after each epoch.
         patience: stop at so many scores without a gain, in all; 0 for never.
         kiros: as the skip-thought scripts do: contrasts are drawn from all pairs, not only from outside the batch;
@@ -204,11 +201,7 @@ def ranking_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_c
 
 
 def image_ranks(scores: np.ndarray) -> Ranks:
-    """Rank of each image's best own caption among all captions.
-
-    Args:
-        scores: (n, p) scores of images with captions, five per image, grouped by image.
-    """
+    """Rank of each image's best own caption among all captions, from (n, p) scores; five captions per image in turn."""
     n = len(scores)
     own = scores.reshape(n, n, CAPTIONS)[np.arange(n), np.arange(n)]
     best = own.max(axis=1, keepdims=True)
@@ -328,15 +321,8 @@ def evaluate_captions(
 ) -> dict[str, Any]:
     """The entry of ``results.json`` for the task; each distinct caption is encoded once.
 
-    Args:
-        embedder: the run.
-        data: the images and their captions.
-        protocol: how the maps are trained.
-        trees: trees of the captions; by default the captions are parsed if the embedder needs trees.
-        progress: called with a description of each stage.
-
-    Raises:
-        InputError: if a caption has no trees, or vectors are not finite.
+    Without ``trees``, captions are parsed if the embedder needs trees. ``progress`` is called with a description of
+    each stage. InputError if a caption has no trees, or vectors are not finite.
     """
     distinct: dict[Tokens, int] = {}
     rows = {

@@ -20,11 +20,9 @@ QUERIES = 512
 
 
 class Found(NamedTuple):
-    """The nearest vectors of each query, nearest first; ties are ordered by row.
+    """The nearest vectors of each query, nearest first: cosines (q, k) and rows (q, k); ties are ordered by row.
 
-    Attributes:
-        scores: (q, k) cosines; -inf where there are fewer than k.
-        rows: (q, k) rows of the vectors; -1 where there are fewer than k.
+    Where there are fewer than k, the cosine is -inf and the row -1.
     """
 
     scores: np.ndarray

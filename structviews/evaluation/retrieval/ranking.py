@@ -20,12 +20,9 @@ CHUNK_BYTES = 2**27
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Anchors and the candidates to rank, as rows of the sentences.
+    """Anchors (n,) and the candidates (n, size) to rank, as rows of the sentences, and the anchors' documents (n,).
 
-    Attributes:
-        anchors: (n,) row of each anchor.
-        candidates: (n, size) rows; column 0 is the true next sentence.
-        documents: (n,) document of each anchor.
+    Column 0 of the candidates is the true next sentence.
     """
 
     anchors: NDArray[np.int64]
@@ -52,7 +49,7 @@ def neighbour_trials(
         texts: tokens of the m sentences.
         size: number of candidates, including the true one; of several numbers, the first that leaves a sixth of the
             sentences undrawn, else the last.
-        seed: random seed.
+        seed: of the draws.
 
     Raises:
         InputError: if no sentence is followed by its next one, or there are too few sentences to draw from.

@@ -65,14 +65,6 @@ def test_every_task_is_there_balanced_and_described(folder):
         assert all(len({n for (p, _), n in counts.items() if p == part}) == 1 for part in ("tr", "va", "te")), entry
 
 
-def quarter(s):
-    return str(4 * s.heads.index(0) // len(s.heads))
-
-
-def tense(s):
-    return {"VBZ": "PRES", "VBD": "PAST"}[s.tags[s.heads.index(0)]]
-
-
 def number(relation):
     return lambda s: s.tags[
         next(i for i, r in enumerate(s.relations) if r == relation and s.heads[s.heads[i] - 1] == 0)
@@ -83,16 +75,15 @@ def number(relation):
     ("file", "label"),
     [
         ("sentence_length.txt", lambda s: str(sum(len(s.tokens) > longest for longest in (8, 12, 16, 20, 25)))),
-        ("past_present.txt", tense),
+        ("past_present.txt", lambda s: {"VBZ": "PRES", "VBD": "PAST"}[s.tags[s.heads.index(0)]]),
         ("subj_number.txt", number("nsubj")),
         ("obj_number.txt", number("obj")),
-        ("root_position.txt", quarter),
+        ("root_position.txt", lambda s: str(4 * s.heads.index(0) // len(s.heads))),
         ("pp_attachment.txt", lambda s: "N" if "nmod" in s.relations else "V"),
     ],
 )
 def test_labels_are_those_of_the_trees(folder, row_of, file, label):
-    for _, given, text in lines(folder, file):
-        assert given == label(row_of[text].sentence)
+    assert all(found == label(row_of[text].sentence) for _, found, text in lines(folder, file))
 
 
 def test_depths_are_those_of_the_trees_and_not_of_lengths():
@@ -202,16 +193,15 @@ def test_without_trees_some_tasks_are_left_out(rows, tmp_path):
 def test_refusals(corpus, rows, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").touch()
-    with pytest.raises(InputError, match="already exists: give another folder with --out"):
-        make_tasks(corpus, tmp_path / "full")
-    with pytest.raises(InputError, match="size = 10: give at least 500"):
-        make_tasks(corpus, tmp_path / "a", size=10)
-    with pytest.raises(InputError, match="sentences = 0"):
-        make_tasks(corpus, tmp_path / "a", sentences=0)
     few = opened(write_corpus(tmp_path / "few.parsed", rows[:50]))
-    with pytest.raises(InputError, match=r"too small for any task \(Length: .* examples; every part needs 50\): give"):
-        make_tasks(few, tmp_path / "a")
-    short = [Row(0, 0, 1, ParsedSentence(("Yes", ".")))]
-    with pytest.raises(InputError, match="no sentences of 5 to 28 words"):
-        make_tasks(opened(write_corpus(tmp_path / "short.parsed", short)), tmp_path / "a")
+    short = opened(write_corpus(tmp_path / "short.parsed", [Row(0, 0, 1, ParsedSentence(("Yes", ".")))]))
+    for source, out, sizes, message in (
+        (corpus, "full", {}, "already exists: give another folder with --out"),
+        (corpus, "a", {"size": 10}, "size = 10: give at least 500"),
+        (corpus, "a", {"sentences": 0}, "sentences = 0"),
+        (few, "a", {}, r"too small for any task \(Length: .* examples; every part needs 50\): give"),
+        (short, "a", {}, "no sentences of 5 to 28 words"),
+    ):
+        with pytest.raises(InputError, match=message):
+            make_tasks(source, tmp_path / out, **sizes)
     assert {path.name for path in tmp_path.iterdir()} == {"full", "few.parsed", "short.parsed"}

@@ -109,12 +109,11 @@ class Interrupts:
         self.embedder, self.calls, self.encoded = embedder, calls, 0
         self.dim, self.description = embedder.dim, embedder.description
 
-    def encode(self, sentences, show_progress_bar=None):
+    def encode(self, sentences, **options):
         if not self.calls:
             raise KeyboardInterrupt
-        self.calls -= 1
-        self.encoded += len(sentences)
-        return self.embedder.encode(sentences, show_progress_bar=show_progress_bar)
+        self.calls, self.encoded = self.calls - 1, self.encoded + len(sentences)
+        return self.embedder.encode(sentences, **options)
 
 
 def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkeypatch):
@@ -130,14 +129,12 @@ def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkey
     assert not path.exists()
     with partial.open("ab") as file:
         file.write(b"cut short by a kill")
-    rest = Interrupts(embedder)
-    told = []
-    np.testing.assert_array_equal(pool_vectors(opened, run, rest, lambda *done: told.append(done)), expected)
+    rest, seen = Interrupts(embedder), []
+    np.testing.assert_array_equal(pool_vectors(opened, run, rest, lambda *done: seen.append(done)), expected)
     assert rest.encoded == len(opened) - 21
-    assert told[-1] == (len(opened), len(opened))
+    assert seen[-1] == (len(opened), len(opened))
     assert set(path.parent.iterdir()) == {path, journal}
-    again = Interrupts(embedder, 0)
-    vectors = pool_vectors(opened, run, again)
+    vectors = pool_vectors(opened, run, Interrupts(embedder, 0))
     assert isinstance(vectors, np.memmap)
     np.testing.assert_array_equal(vectors, expected)
     assert path.read_bytes()[-expected.nbytes :] == expected.tobytes()
@@ -145,15 +142,16 @@ def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkey
 
 def test_other_vectors_and_other_sentences_get_another_file(run, text):
     embedder, opened = Embedder.load(run), Pool(text)
-    paths = {
+    changed = text.with_name("changed.txt")
+    changed.write_text(text.read_text() + "one more\n")
+    paths = [
         vectors_path(opened, run, embedder),
         vectors_path(opened, run, embedder.with_representation(pooling="mean")),
         vectors_path(Pool(text, tokenised=True), run, embedder),
-    }
-    text.write_text(text.read_text() + "one more\n")
-    paths.add(vectors_path(Pool(text), run, embedder))
-    assert len(paths) == 4
-    assert {path.parent for path in paths} == {text.parent / "pool.txt.vectors"}
+        vectors_path(Pool(changed), run, embedder),
+    ]
+    assert len({path.name for path in paths}) == 4
+    assert {path.parent.name for path in paths} == {"pool.txt.vectors", "changed.txt.vectors"}
 
 
 class Gives:
@@ -164,7 +162,7 @@ class Gives:
     def __init__(self, *vectors):
         self.vectors = vectors
 
-    def encode(self, sentences, show_progress_bar=None):
+    def encode(self, sentences, **options):
         if not self.vectors:
             raise SentenceError(2, "'two birds sing': not parsed")
         return np.array(self.vectors[: len(sentences)], dtype=np.float32)
