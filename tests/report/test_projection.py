@@ -78,7 +78,7 @@ def test_labels_belong_to_lines_of_the_source(trained, tmp_path):
             read_labels(labels, pool, np.arange(3))
     parsed = Pool(trained[0])
     labels.write_text("".join(f"line {i}\n" for i in range(1, 97)))
-    assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.places[5] + 1}"]
+    assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.positions[5] + 1}"]
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def test_sentences_are_coloured_by_what_tells_them_apart(tmp_path):
 def test_documents_of_a_text_are_those_of_its_parsed_corpus(trained, tmp_path):
     pool = Pool(trained[0])
     numbers = [row.document + 1 for row in ParsedCorpus.open(trained[0])]
-    assert pool.documents.tolist() == [numbers[place] for place in pool.places]
+    assert pool.documents.tolist() == [numbers[i] for i in pool.positions]
     text = tmp_path / "x.txt"
     text.write_text("\n\none\n\n\ntwo\none\nthree\n")
     pool = Pool(text)

@@ -1,9 +1,6 @@
 """How far the vectors of altered sentences are from those of the originals, for each view of a run.
 
-Sentences of a parsed English corpus that the rules of ``perturbations`` fit are drawn and altered; both are encoded,
-and their distances are shown.
-
-Shapes: B sentences read, n sentences of a sample, d dimensions of a vector.
+Sentences of a parsed English corpus that the rules of ``perturbations`` fit are drawn and altered; both are encoded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -95,10 +92,8 @@ def with_contrasts(kinds: Sequence[Perturbation]) -> dict[str, tuple[Perturbatio
 def draw(corpus: ParsedCorpus, kinds: Sequence[Perturbation], most: int, seed: int) -> list[Sample]:
     """At most ``most`` sentences for each kind and each contrast; those with fewer than two are left out.
 
-    What is drawn for one does not depend on which others are asked for.
-
-    Raises:
-        InputError: if the corpus is of another language, lacks trees or tags, or has no sentence that a rule fits.
+    What is drawn for one does not depend on which others are asked for. InputError if the corpus is of another
+    language, lacks trees or tags, or has no sentence that a rule fits.
     """
     language = corpus.parser.get("language", "en")
     if language != "en":

@@ -1,9 +1,7 @@
-"""Labels of probing tasks, computed for many parsed sentences at once with array operations.
+"""Labels of probing tasks, computed for many parsed sentences at once; B sentences, n words, m nodes as in ``parses``.
 
 The published tasks are those of Conneau et al. (2018, "What you can cram into a single vector"), as described in the
 README of SentEval's ``data/probing``. Labels come from the corpus's trees, so automatic parses pass on their errors.
-
-Shapes: B sentences, n words, m nodes, as in ``parses``.
 """
 
 import numpy as np

@@ -1,7 +1,6 @@
 """The probing tasks: how each selects and labels sentences from a pool of parsed ones.
 
-The first ten are those of Conneau et al. (2018) with SentEval's file names; ``docs/probing.md`` describes them, and
-how a smaller corpus changes them.
+Ten are those of Conneau et al. (2018); ``docs/probing.md`` describes them, and how a smaller corpus changes them.
 """
 
 from collections.abc import Callable
@@ -108,8 +107,8 @@ def common(classes: Array, parts: Array) -> Array:
     n_classes = int(classes.max(initial=0)) + 1
     inside = parts >= 0
     counts = np.bincount(parts[inside] * n_classes + classes[inside], minlength=len(PARTS) * n_classes)
-    enough: Array = counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS
-    return enough[classes]
+    enough: Array = (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
+    return enough
 
 
 def intact(pool: Pool, sentences: Array, names: Array, taken: Array) -> Examples:
@@ -139,10 +138,7 @@ def word_content(pool: Pool) -> Examples:
     counts = np.bincount(words.ids, minlength=len(words.names))
     by_rank = np.argsort(-counts, kind="stable")[2 * n_words :]
     long = np.array([len(name) >= 4 for name in words.names])
-    targets = by_rank[long[by_rank]][:n_words]
-    is_target = np.zeros(len(words.names), dtype=bool)
-    is_target[targets] = True
-    hits = np.flatnonzero(is_target[words.ids])
+    hits = np.flatnonzero(np.isin(words.ids, by_rank[long[by_rank]][:n_words]))
     alone = np.bincount(parses.sentences[hits], minlength=len(parses)) == 1
     hits = hits[alone[parses.sentences[hits]]]
     return sampled(pool, parses.sentences[hits], words.ids[hits], words.names)
@@ -178,9 +174,7 @@ def top_constituents(pool: Pool) -> Examples:
     ids, parts = sequences.ids[sentences], pool.parts[sentences]
     counts = np.bincount(ids, minlength=len(sequences.names))
     frequent = np.argsort(-counts, kind="stable")[:SEQUENCES]
-    is_class = np.zeros(len(sequences.names), dtype=bool)
-    is_class[frequent] = True
-    classes = np.where(is_class[ids] & common(ids, parts), ids, len(sequences.names))
+    classes = np.where(np.isin(ids, frequent) & common(ids, parts), ids, len(sequences.names))
     return sampled(pool, sentences, classes, np.append(sequences.names, ["OTHER"]))
 
 
@@ -214,7 +208,7 @@ def bigram_shift(pool: Pool) -> Examples:
 @probing_task("OddManOut", TAGS)
 def odd_man_out(pool: Pool) -> Examples:
     """SOMO: whether a noun or verb was replaced, C, or not, O."""
-    scale = pool.scale(np.count_nonzero(pool.parts >= 0))
+    scale = pool.scale(int((pool.parts >= 0).sum()))
     least, most = (frequency * scale for frequency in ODD_FREQUENCY)
     old, new = changes.replace_words(pool.parses, pool.parts, least, most, pool.rng)
     found = np.flatnonzero(new >= 0)

@@ -1,9 +1,7 @@
 """Sentence analogies: if A is to B as C is to D, is D the nearest sentence to ``v(C) + v(B) - v(A)``?
 
-The task of Logeswaran and Lee (2018, appendix A): each tuple gives four questions, one for each of its sentences as
-the answer. The candidates are the sentences of all tuples and a large pool.
-
-Shapes: t tuples, u distinct sentences in them, q = 4 t questions, n pool sentences, d dimensions.
+The task of Logeswaran and Lee (2018, appendix A): each of t tuples gives four questions, one for each of its sentences
+as the answer. The candidates are the u distinct sentences of all tuples and the n of a large pool.
 """
 
 from dataclasses import dataclass
@@ -31,12 +29,9 @@ AT_ONCE = 2**27
 
 @dataclass(frozen=True)
 class Tuples:
-    """Analogies between u distinct sentences.
+    """Analogies between u distinct sentences, as ``texts`` comparable with the pool's and ready to encode.
 
-    Attributes:
-        texts, sentences: the sentences, as text comparable with the pool's and ready to encode.
-        rows: (t, 4) indices of sentences A, B, C and D.
-        categories: category of each tuple.
+    ``rows`` (t, 4) are the indices of sentences A, B, C and D of each tuple; it has one of the ``categories``.
     """
 
     texts: list[str]
@@ -48,10 +43,7 @@ class Tuples:
 def read_tuples(path: Path, pool: Pool) -> Tuples:
     """Read analogies: four tab-separated sentences per line; a line ``: name`` starts a category.
 
-    The pool determines when two sentences are the same.
-
-    Raises:
-        InputError: if the file cannot be read or has no tuples, or a line does not have four different sentences.
+    The pool determines when two sentences are the same. InputError names a line without four different sentences.
     """
     found: dict[str, Sentence] = {}
     rows: dict[str, int] = {}

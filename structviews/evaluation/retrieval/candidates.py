@@ -38,7 +38,7 @@ class Pool:
         checksum: checksum of the source and how it is read.
         texts: the n distinct sentences as text, in order of first appearance; equal texts are the same sentence.
         counts: (n,) number of occurrences of each.
-        places: (n,) first occurrence of each: line of a text, from 1, or sentence of a parsed corpus, from 0.
+        positions: (n,) first occurrence of each: line of a text, from 1, or sentence of a parsed corpus, from 0.
         lines, documents: (n,) line of the source text and document of that occurrence, from 1.
 
     Raises:
@@ -71,7 +71,7 @@ class Pool:
         self.texts = list(counts)
         self.counts = np.fromiter(counts.values(), np.int64, len(counts))
         found = np.fromiter((first_of[text] for text in counts), np.int64, len(counts))
-        self.places = found + first
+        self.positions = found + first
         self.lines, self.documents = np.concatenate(lines)[found], np.concatenate(documents)[found]
         self._rows = {text: row for row, text in enumerate(self.texts)}
 
@@ -89,12 +89,12 @@ class Pool:
     def describe(self, row: int) -> str:
         """A sentence with its location and, if repeated, its number of further occurrences."""
         times = f" (and {self.counts[row] - 1:,} more)" if self.counts[row] > 1 else ""
-        return f"{self.path}:{self.places[row]}{times}  {self.texts[row]}"
+        return f"{self.path}:{self.positions[row]}{times}  {self.texts[row]}"
 
     def sentences(self, start: int, stop: int) -> list[Sentence]:
         """Distinct sentences ``start`` to ``stop``, ready to encode."""
         if self.corpus is not None:
-            return [self.corpus.sentence(int(place)) for place in self.places[start:stop]]
+            return [self.corpus.sentence(int(position)) for position in self.positions[start:stop]]
         return [text.split() if self._tokenised else text for text in self.texts[start:stop]]
 
     def read(self, line: str) -> tuple[str, Sentence]:
@@ -111,7 +111,7 @@ class Pool:
         try:
             yield
         except SentenceError as error:
-            raise InputError(f"{self.path}:{self.places[rows[error.index]]}: {error.reason}") from None
+            raise InputError(f"{self.path}:{self.positions[rows[error.index]]}: {error.reason}") from None
 
 
 def vectors_path(pool: Pool, run: Path, embedder: Embedder) -> Path:

@@ -60,13 +60,9 @@ def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iter
 
 
 def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray | None = None) -> Found:
-    """Exact search for the k vectors with the highest cosine to each query, k at least 1.
+    """Exact search for the k vectors (n, d), which may be memory-mapped, with the highest cosine to each query (q, d).
 
-    Args:
-        queries: (q, d) float32.
-        vectors: (n, d) float32, such as a memory-mapped array.
-        k: number of neighbours.
-        itself: (q,) row of the query itself, which is excluded; -1 for none.
+    ``itself`` (q,) is the row of the query itself, which is excluded; -1 for none.
     """
     found = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1))
     own = np.full(len(queries), -1) if itself is None else itself

@@ -31,12 +31,9 @@ CANDIDATES = (1000, 500, 200, 100, 50, 20)
 
 @dataclass(frozen=True)
 class Passages:
-    """The m sentences to retrieve from, with their trees, in corpus order.
+    """The m sentences to retrieve from, in corpus order, with their documents (m,) and positions (m,) in these.
 
-    Attributes:
-        sentences: the sentences.
-        documents, positions: (m,) document of each, and position in it.
-        chosen: which documents are used, ``held out`` or ``all``.
+    ``chosen`` says which documents are used: ``held out`` or ``all``.
     """
 
     sentences: list[ParsedSentence]
@@ -93,11 +90,7 @@ def unjoined(run: Path) -> Iterator[Path]:
 
 
 def trainings(run: Path) -> Iterator[tuple[TrainConfig, Parsed]]:
-    """The training configurations behind a run's weights: its own, its members', and that of the run it started from.
-
-    Raises:
-        InputError: if one of these runs no longer exists.
-    """
+    """The training configurations behind a run's weights: its own or its members', and those that it started from."""
     for each in unjoined(run):
         if run_kind(each) == "trained":
             config, parsed = load_run(each)
@@ -122,10 +115,7 @@ def unseen(runs: Sequence[Path], corpus: ParsedCorpus, documents: np.ndarray) ->
 def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Passages:
     """Read at most ``most`` sentences from documents of a corpus that no run was trained on.
 
-    If there are more, whole documents are drawn at random, at least one.
-
-    Raises:
-        InputError: if there is no such document.
+    If there are more, whole documents are drawn at random, at least one. InputError if there is none.
     """
     documents, positions = (
         np.concatenate([shard[name].to_numpy() for shard in corpus.tables()]) for name in ("document", "position")
@@ -146,11 +136,7 @@ def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Pass
 def measure(
     embedder: Embedder, passages: Passages, trials: Trials, progress: OnProgress | None = None
 ) -> ContextScores:
-    """Rank the candidates of each sentence by cosine.
-
-    Raises:
-        InputError: if vectors are not finite, or there are fewer than two documents.
-    """
+    """Rank the candidates of each sentence by cosine; InputError if vectors are not finite."""
     vectors = embedder.encode(passages.sentences, show_progress_bar=progress)
     ranks = ranks_of_first(cosine_scores(vectors, trials))
     outcomes = {f"recall@{k}": ranks.recalled(k) for k in AMONG} | {"mean reciprocal rank": ranks.reciprocal()}

@@ -156,8 +156,8 @@ def test_documents_are_dealt_whole_and_by_share(rng):
 
 def test_a_word_is_a_target_only_where_it_is_most_frequent(rng):
     words, parts = rng.zipf(1.5, size=5000) % 900, rng.choice(3, p=SHARES, size=5000)
-    kept = deal_words(words, parts, rng)
-    homes = {(word, part) for word, part in zip(words[kept].tolist(), parts[kept].tolist(), strict=True)}
+    stays = deal_words(words, parts, rng)
+    homes = {(word, part) for word, part in zip(words[stays].tolist(), parts[stays].tolist(), strict=True)}
     assert len(homes) == len(np.unique(words))
     assert len({part for _, part in homes}) == len(PARTS)
     words, parts = np.array([7] * 6 + [8] * 9 + [9] * 85), np.array([1] * 2 + [0] * 4 + [2] * 3 + [0] * 91)

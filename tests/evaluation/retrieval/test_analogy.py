@@ -17,7 +17,7 @@ from structviews.runs.folder import model_checksum
 
 
 @pytest.fixture
-def place(tmp_path):
+def folder(tmp_path):
     """A pool with three of the tuples' eight sentences in it, one of them twice."""
     (tmp_path / "pool.txt").write_text(
         "topic0-0 it\ntopic0-1 it\ntopic0-0 it\ntopic2-1 of\nthe topic3-2\nof the topic2-0 it\n"
@@ -33,8 +33,8 @@ def place(tmp_path):
     return tmp_path
 
 
-def test_tuples_are_read_with_their_categories(place):
-    tuples = read_tuples(place / "tuples.tsv", Pool(place / "pool.txt"))
+def test_tuples_are_read_with_their_categories(folder):
+    tuples = read_tuples(folder / "tuples.tsv", Pool(folder / "pool.txt"))
     words = (("it", 2), ("the", 2), ("of", 2), ("and", 2))
     assert tuples.texts == [f"topic{k}-{i} {word}" for k, (word, n) in enumerate(words) for i in range(n)]
     assert tuples.rows.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [1, 3, 0, 2]]
@@ -50,10 +50,10 @@ def test_tuples_are_read_with_their_categories(place):
         (": family\n", "tuples.tsv: no analogies"),
     ],
 )
-def test_bad_tuples_are_one_line(place, content, message):
-    (place / "tuples.tsv").write_text(content)
+def test_bad_tuples_are_one_line(folder, content, message):
+    (folder / "tuples.tsv").write_text(content)
     with pytest.raises(InputError) as error:
-        read_tuples(place / "tuples.tsv", Pool(place / "pool.txt"))
+        read_tuples(folder / "tuples.tsv", Pool(folder / "pool.txt"))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -89,9 +89,9 @@ def test_ranks_are_those_of_plain_loops(at_once, monkeypatch):
     assert len(set(all_misled)) > 1
 
 
-def test_a_sentence_of_tuples_and_pool_is_one_candidate(run, place):
-    pool, embedder = Pool(place / "pool.txt"), Embedder.load(run)
-    tuples = read_tuples(place / "tuples.tsv", pool)
+def test_a_sentence_of_tuples_and_pool_is_one_candidate(run, folder):
+    pool, embedder = Pool(folder / "pool.txt"), Embedder.load(run)
+    tuples = read_tuples(folder / "tuples.tsv", pool)
     scores = answer(tuples, pool, run, embedder)
     distinct = list(dict.fromkeys([*tuples.texts, *pool.texts]))
     assert len(distinct) == 10

@@ -83,7 +83,7 @@ def text(tmp_path):
 def test_a_sentence_is_in_the_pool_once(text):
     opened = Pool(text)
     assert opened.texts == ["one bird sings", "two birds sing", "three birds"]
-    assert opened.places.tolist() == [1, 2, 5]
+    assert opened.positions.tolist() == [1, 2, 5]
     assert opened.counts.tolist() == [3, 2, 1]
     assert opened.rows_of(["three birds", "four birds", "one bird sings"]).tolist() == [2, -1, 0]
     assert opened.describe(0) == f"{text}:1 (and 2 more)  one bird sings"
@@ -95,9 +95,9 @@ def test_a_parsed_corpus_is_a_pool_with_its_trees(tmp_path):
     opened = Pool(write_corpus(tmp_path / "x.parsed", [*rows, *rows[:5]], shard_size=10))
     texts = [" ".join(row.sentence.tokens) for row in [*rows, *rows[:5]]]
     assert opened.texts == list(dict.fromkeys(texts))
-    assert opened.places.tolist() == [texts.index(text) for text in opened.texts]
+    assert opened.positions.tolist() == [texts.index(text) for text in opened.texts]
     assert opened.counts.tolist() == [texts.count(text) for text in opened.texts]
-    assert opened.sentences(3, 9) == [rows[place].sentence for place in opened.places[3:9]]
+    assert opened.sentences(3, 9) == [rows[i].sentence for i in opened.positions[3:9]]
     assert opened.read("They don't.") == ("They do n't .", ("They", "do", "n't", "."))
     assert Pool(tmp_path / "x.parsed", tokenised=True).read("don't  x") == ("don't x", ("don't", "x"))
 

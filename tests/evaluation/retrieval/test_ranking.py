@@ -25,10 +25,10 @@ def test_trials_obey_every_rule():
     documents, positions, texts = corpus(np.random.default_rng(1))
     trials = neighbour_trials(documents, positions, texts, size=100, seed=3)
 
-    place = {(d, p): row for row, (d, p) in enumerate(zip(documents, positions, strict=True))}
+    row_at = {(d, p): row for row, (d, p) in enumerate(zip(documents, positions, strict=True))}
     expected = []
     for row in range(len(texts)):
-        following = place.get((documents[row], positions[row] + 1))
+        following = row_at.get((documents[row], positions[row] + 1))
         if following is not None and texts[row] != texts[following]:
             expected.append((row, following))
     assert list(zip(trials.anchors, trials.candidates[:, 0], strict=True)) == expected
@@ -37,7 +37,7 @@ def test_trials_obey_every_rule():
         assert document == documents[anchor]
         assert len(set(candidates)) == 100
         banned = {texts[anchor], texts[candidates[0]]}
-        previous = place.get((documents[anchor], positions[anchor] - 1))
+        previous = row_at.get((documents[anchor], positions[anchor] - 1))
         for other in candidates[1:]:
             assert other not in (anchor, previous)
             assert texts[other] not in banned
