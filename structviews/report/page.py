@@ -23,8 +23,7 @@ from structviews.evaluation.scores.rendering import MARKS, has_marks, html_table
 from structviews.evaluation.scores.results import all_results
 from structviews.evaluation.scores.tables import ScoreTable, score_table
 from structviews.parsing import svg
-from structviews.report import curves, html
-from structviews.report.projection import Classes, Sample, drawn_rows, project, read_labels, sample_vectors, scatter
+from structviews.report import curves, projection
 from structviews.runs.folder import model_checksum, read_log, run_names
 from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
 from structviews.runtime import pictures
@@ -64,8 +63,8 @@ class Shown:
     """
 
     pool: Pool
-    sample: Sample
-    classes: Classes | None
+    sample: projection.Sample
+    classes: projection.Classes | None
     texts: list[str]
     examples: Sequence[Sentence]
     no_trees: list[str]
@@ -113,7 +112,7 @@ def write_report(
     """
     pictures.check_file(out, (".html", ".htm"), "pages")
     pictures.require_matplotlib("a report", extra="report")
-    html.require_templates("a report")
+    projection.require_templates("a report")
     names = run_names(runs)
     for run in runs:
         run_views(run)
@@ -148,7 +147,7 @@ def write_report(
         "published": published(table, tasks),
         "settings": settings(runs, names),
     }
-    html.write_page(out, "report.html", content)
+    projection.write_page(out, "report.html", content)
 
 
 def has_weights(run: Path) -> bool:
@@ -250,8 +249,8 @@ def show_sentences(
     progress: Callable[[str], None],
 ) -> Shown:
     """Encode a sample of the pool and the example sentences with all runs, by name."""
-    sample = Sample.of(pool, SENTENCES)
-    classes = Classes.of_labels(read_labels(labels, pool, sample.rows)) if labels else None
+    sample = projection.Sample.of(pool, SENTENCES)
+    classes = projection.Classes.of_labels(projection.read_labels(labels, pool, sample.rows)) if labels else None
     embedders, missing = {}, []
     for name, run in runs.items():
         progress(f"{name}: loading")
@@ -267,14 +266,14 @@ def show_sentences(
     for name, embedder in embedders.items():
         progress(f"{name}: encoding")
         try:
-            vectors = sample_vectors(embedder, pool, sample), embedder.encode(parsed)
+            vectors = projection.sample_vectors(embedder, pool, sample), embedder.encode(parsed)
             encoded.append(EncodedSample(name, *vectors, embedder.attention(parsed)))
         except InputError as error:
             missing.append(f"{name}: {error}")
     return Shown(pool, sample, classes, texts, parsed, no_trees, encoded, missing)
 
 
-def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[str], list[Sentence]]:
+def examples(pool: Pool, sample: projection.Sample, queries: Sequence[str]) -> tuple[list[str], list[Sentence]]:
     """The example sentences, as text and as input: ``queries``, or a few short sentences of the sample."""
     if queries:
         texts, sentences = zip(*map(pool.read, queries), strict=True)
@@ -315,7 +314,7 @@ def projections(shown: Shown) -> dict[str, Any]:
     clouds, missing, classes = [], list(shown.missing), shown.classes
     for each in shown.runs:
         try:
-            draw = partial(scatter, project(each.sample), each.run, by=classes, legend=False)
+            draw = partial(projection.scatter, projection.project(each.sample), each.run, by=classes, legend=False)
             clouds.append(pictures.inline_svg(draw, f"projection {each.run}".strip()))
         except InputError as error:
             missing.append(f"{each.run}: {error}")
@@ -324,7 +323,7 @@ def projections(shown: Shown) -> dict[str, Any]:
     return {
         "clouds": clouds,
         "points": {
-            "order": np.concatenate(drawn_rows(len(shown.sample.texts), classes)).tolist(),
+            "order": np.concatenate(projection.drawn_rows(len(shown.sample.texts), classes)).tolist(),
             "texts": shown.sample.texts,
             "labels": [classes.names[i] for i in classes.of] if classes else [],
         },

@@ -1,12 +1,13 @@
-"""Sample sentences, project their vectors to two dimensions, and plot them as a picture, a page or a part of a report.
+"""Sample sentences, project their vectors to two dimensions, and plot them as a picture or a page made from a template.
 
 Shapes: n sentences, d dimensions of a vector.
 """
 
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
@@ -19,9 +20,8 @@ from structviews.encoding.preparation import Sentence
 from structviews.encoding.representation import check_finite
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool
-from structviews.report import html
 from structviews.runtime import pictures
-from structviews.runtime.files import text_lines
+from structviews.runtime.files import text_lines, write_output
 from structviews.runtime.pictures import COLOURS
 from structviews.runtime.terminal import OnProgress
 from structviews.runtime.wording import counted
@@ -224,7 +224,7 @@ def check_out(path: Path) -> None:
     """Raise InputError unless a picture or page can be written to ``path``."""
     pictures.check_file(path, KINDS)
     if path.suffix.lower() == ".html":
-        html.require_templates(str(path))
+        require_templates(str(path))
     else:
         pictures.require_matplotlib(str(path))
 
@@ -253,7 +253,7 @@ def draw_run(
     projection = project(sample_vectors(embedder, pool, sample, progress))
     title = f"{run.resolve().name}: {counted(len(sample.texts), 'sentence')} of {pool.path.name}"
     if out.suffix.lower() == ".html":
-        html.write_page(out, "projection.html", page_content(title, projection, pool, sample, colours))
+        write_page(out, "projection.html", page_content(title, projection, pool, sample, colours))
     else:
         pictures.write_picture(out, partial(scatter, projection, title, *next(iter(colours.items()))))
     return projection, sample
@@ -278,3 +278,26 @@ def page_content(
             "colourings": [{"name": name, **by.content()} for name, by in colours.items()],
         },
     }
+
+
+def require_templates(what: str) -> None:
+    """Raise InputError unless jinja2 is installed; ``what`` names the output in the message."""
+    try:
+        import jinja2  # noqa: F401, PLC0415  an extra
+    except ImportError:
+        raise InputError(f"{what} needs jinja2: pip install 'structviews[report]'") from None
+
+
+def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:
+    """Render a template of this package's ``templates`` folder and write it atomically.
+
+    All of ``content`` is escaped, except what the template calls safe.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  an extra
+
+    loader = PackageLoader("structviews.report")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page = environment.get_template(template).render(content, n_colours=len(COLOURS), version=version("structviews"))
+    write_output(path, lambda file: file.write(page.encode()))
