@@ -15,8 +15,8 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
 from structviews.parsing.backends import TREEBANK
-from structviews.parsing.parser import DEFAULTS, Fault, Options, Parser, Tokeniser, Unparsed
-from structviews.parsing.specification import Specification
+from structviews.parsing.parser import DEFAULTS, Fault, Options, Tokeniser, Unparsed
+from structviews.parsing.specification import Factories, factories, load
 from structviews.parsing.treebank import TreebankSentence, derived_files, is_conllu, read_treebank
 
 T = TypeVar("T")
@@ -36,6 +36,7 @@ class ParseText:
 
     Attributes:
         parser: specification of the parser.
+        factories: those of its backends that are loaded already.
         options: options to load the parser with.
         tokenised: whether the input is already tokenised (separated by white space); if not, the parser
             tokenises it if it can, and the language's rules otherwise.
@@ -43,7 +44,8 @@ class ParseText:
         strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
     """
 
-    parser: Specification
+    parser: str
+    factories: Factories
     options: Options
     tokenised: bool
     max_tokens: int
@@ -51,7 +53,7 @@ class ParseText:
 
     def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
         """The sentences' trees in order, or why there are none."""
-        parser = loaded(self.parser, self.options)
+        parser = loaded(self.parser, self.options, self.factories)
         with one_thread():
             words = text.tokens_or_reason([sentence.text for sentence in sentences], self._tokenise)
             words = [each if isinstance(each, Unparsed) else limited(each, each, self.max_tokens) for each in words]
@@ -72,18 +74,18 @@ class ParseText:
     def _tokenise(self, texts: Sequence[str]) -> Sequence[text.Words]:
         if self.tokenised:
             return [tuple(each.split()) for each in texts]
-        parser = loaded(self.parser, self.options)
+        parser = loaded(self.parser, self.options, self.factories)
         if isinstance(parser, Tokeniser):
             return parser.tokenise(texts)
         return tokenising.tokenise_all(texts, self.options.language)
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entries ``parser`` and ``tokeniser``."""
-        parser = loaded(self.parser, self.options)
+        parser = loaded(self.parser, self.options, self.factories)
         if self.tokenised:
             tokeniser = {"name": "whitespace"}
         elif isinstance(parser, Tokeniser):
-            tokeniser = {"name": str(self.parser.backends[0])}
+            tokeniser = {"name": self.parser.partition("+")[0]}
         else:
             rules = tokenising.rules(self.options.language)
             tokeniser = {"name": rules.name, "version": rules.version}
@@ -116,10 +118,8 @@ def limited(sentence: T, tokens: Sequence[str], max_tokens: int) -> T | Unparsed
     return Unparsed(f"more than {max_tokens} tokens") if len(tokens) > max_tokens else sentence
 
 
-@cache
-def loaded(specification: Specification, options: Options) -> Parser:
-    """Load a parser once per process."""
-    return specification.load(options)
+# A parser is loaded once per process.
+loaded = cache(load)
 
 
 @contextmanager
@@ -185,7 +185,7 @@ def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: b
     """
     if TREEBANK in parser.split("+"):
         raise InputError(f"--parser {parser}: a treebank is read from files: choose a parser")
-    work = ParseText(Specification.of(parser), options, tokenised, MOST_TOKENS, strict=False)
+    work = ParseText(parser, factories(parser), options, tokenised, MOST_TOKENS, strict=False)
     raw = sentence if tokenised else text.repair(sentence, options.language)[0]
     (tree,) = work([text.RawSentence(0, 0, 1, raw)])
     if isinstance(tree, Unparsed):
@@ -276,7 +276,7 @@ class TextSource:
         options: Options = DEFAULTS,
         strict: bool = False,
     ) -> None:
-        self.work = ParseText(Specification.of(parser), options, tokenised, checked(max_tokens), strict)
+        self.work = ParseText(parser, factories(parser), options, tokenised, checked(max_tokens), strict)
         if source.endswith(TREEBANK_SUFFIXES):
             raise InputError(f"{source} is a treebank file: add --parser {TREEBANK}")
         # Standard input is copied to a file because it is read more than once; the file is deleted with this object.

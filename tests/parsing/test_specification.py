@@ -9,8 +9,8 @@ from chain_parser import chain
 from hypothesis import given
 from hypothesis import strategies as st
 
-from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Fault, Tokeniser, Unparsed
-from structviews.parsing.specification import Guarded, batches
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Fault, Tokeniser, Unparsed, batches
+from structviews.parsing.specification import Guarded
 
 SENTENCES = [["a"] * n for n in (3, 1, 9, 2, 30, 4, 1, 5)]
 
