@@ -46,8 +46,8 @@ def _ends(heads: np.ndarray) -> np.ndarray:
     while steps < heads.shape[1]:
         ends = ends[ends]
         steps *= 2
-    found: np.ndarray = ends.reshape(heads.shape) - first
-    return found
+    reached: np.ndarray = ends.reshape(heads.shape) - first
+    return reached
 
 
 def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -159,8 +159,8 @@ def _contract(
     while not inside[each, member].all():
         inside[each, member] = True
         member = heads[each, member]
-    kept = np.where(inside, np.take_along_axis(scores, heads[:, :, None], axis=2)[..., 0], 0)
-    into = np.where(inside[:, :, None], scores - kept[:, :, None], FORBIDDEN)
+    replaced = np.where(inside, np.take_along_axis(scores, heads[:, :, None], axis=2)[..., 0], 0)
+    into = np.where(inside[:, :, None], scores - replaced[:, :, None], FORBIDDEN)
     out_of = np.where(inside[:, None, :], scores, FORBIDDEN)
     contraction = _Contraction(rows, node, inside, heads, into.argmax(axis=1), out_of.argmax(axis=2))
     scores = np.where(inside[:, :, None] | inside[:, None, :], FORBIDDEN, scores)
@@ -218,50 +218,33 @@ def cky(scores: np.ndarray, lengths: np.ndarray) -> BinaryTrees:
         best = np.maximum.reduce(left[1:width, : len(label)] + right[n - width + 1 : n, end:])
         np.add(best, above_0[width, : len(label)], out=left[width, : len(label)])
         np.add(best, label, out=right[n - width, end:])
-    return _number(*_trace_back(left, right, lengths), lengths)
-
-
-def _trace_back(
-    left: np.ndarray, right: np.ndarray, lengths: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Sentence, start, split and end of every internal node.
-
-    The best split of a span is recomputed here, since few spans are part of a tree.
-    """
-    batch, n = len(lengths), len(left) - 1
-    # Width of the left child of each node; 1 as long as only the node is known, and of words; 0 elsewhere.
+    # From the top, the best split of each span in the tree; few are, so that it is computed again. ``splits`` has the
+    # width of each node's left child; 1 as long as only the node is known, and for words; 0 elsewhere.
     splits = np.zeros(left.shape, dtype=np.int64)
     splits[lengths, np.arange(batch)] = 1
     for width in range(n, 1, -1):
         (place,) = splits[width].nonzero()
         if len(place):
             total = left[1:width].take(place, 1) + right[n - width + 1 : n].take(place + width * batch, 1)
-            split = total.argmax(axis=0) + 1
-            splits[width][place] = split
-            splits[split, place] = 1
-            splits[width - split, place + split * batch] = 1
+            best_split = total.argmax(axis=0) + 1
+            splits[width][place] = best_split
+            splits[best_split, place] = 1
+            splits[width - best_split, place + best_split * batch] = 1
     above_2, place = splits[2:].nonzero()
-    widths = above_2 + 2
     start, sentence = np.divmod(place, batch)
-    return sentence, start, start + splits[widths, place], start + widths
-
-
-def _number(
-    sentence: np.ndarray, start: np.ndarray, split: np.ndarray, end: np.ndarray, lengths: np.ndarray
-) -> BinaryTrees:
-    """Sort the nodes in post-order and number them."""
-    size = int(lengths.max()) + 1
+    split, end = start + splits[above_2 + 2, place], start + above_2 + 2
     # Post-order means ascending ends; of nodes with the same end, the narrower come first.
+    size = n + 1
     order = np.argsort(((sentence * size) + end) * size - start)
     sentence, start, split, end = (each[order] for each in (sentence, start, split, end))
-    internal = lengths - 1
-    first = np.cumsum(internal) - internal
-    node = np.zeros((len(lengths), size, size), dtype=np.int64)
-    words = np.arange(size - 1)
+    node = np.zeros((batch, size, size), dtype=np.int64)
+    words = np.arange(n)
     node[:, words, words + 1] = words
-    offset = (first - lengths)[sentence]
+    internal = lengths - 1
+    # Of a sentence's first internal node among all, less its number in the sentence.
+    offset = (np.cumsum(internal) - internal - lengths)[sentence]
     node[sentence, start, end] = np.arange(len(sentence)) - offset
-    left, right = node[sentence, start, split], node[sentence, split, end]
+    left_child, right_child = node[sentence, start, split], node[sentence, split, end]
     whole = end - start == lengths[sentence]
-    whole[(right + offset)[split + 1 < end]] = True
-    return BinaryTrees(sentence, start, split, end, left, right, whole)
+    whole[(right_child + offset)[split + 1 < end]] = True
+    return BinaryTrees(sentence, start, split, end, left_child, right_child, whole)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from structviews.errors import InputError
 from structviews.parsing.backends.benepar import model_name
-from structviews.parsing.backends.stanza import DEFAULT_PACKAGE, Catalogue
-from structviews.parsing.libraries import library, one_line
+from structviews.parsing.backends.stanza import Catalogue
+from structviews.parsing.libraries import library
 from structviews.parsing.parser import Options
-from structviews.runtime.wording import network_reason
+from structviews.runtime.wording import network_reason, reason
 
 
 def download(name: str, model: str, options: Options) -> None:
@@ -29,9 +29,9 @@ def download(name: str, model: str, options: Options) -> None:
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        reason = "see above" if isinstance(error, SystemExit) else network_reason(error) or one_line(error)
+        why = "see above" if isinstance(error, SystemExit) else network_reason(error) or reason(error)
         raise InputError(
-            f"{name}: download failed ({reason}): run the command on a machine with a network connection, and give the "
+            f"{name}: download failed ({why}): run the command on a machine with a network connection, and give the "
             "folder with the models with --models"
         ) from None
 
@@ -45,7 +45,7 @@ def _stanza(package: str, options: Options) -> None:
     common.download_resources_json(str(folder))
     catalogue = Catalogue(folder)
     language = catalogue.language(options.language)
-    processors = catalogue.processors(language, package or DEFAULT_PACKAGE)
+    processors = catalogue.processors(language, package)
     stanza.download(language, model_dir=str(folder), package=None, processors=processors)
 
 

@@ -20,7 +20,7 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import pyarrow as pa
 from rich.console import Console
@@ -91,7 +91,9 @@ def parse_corpus(
         open_engine(engine, source.work, workers=workers, address=address) as workforce,
     ):
         bar.stage("loading the parser")
-        job = describe_job(source, workforce, sentences_per_shard, compression)
+        job = source.describe()  # what the corpus is made from and how: the part of the manifest known before parsing
+        job["settings"] |= {"sentences_per_shard": sentences_per_shard, "compression": compression}
+        job = new_job(**job, **workforce.submit(described, source.work).result())
         with creating(out):
             with disk_errors(out):
                 out.mkdir(exist_ok=True)
@@ -115,13 +117,6 @@ def parse_corpus(
                 out.rmdir()
                 raise InputError(f"no sentence could be parsed: {summary(corpus)}")
     return corpus, there
-
-
-def describe_job(source: Source, engine: Engine, sentences_per_shard: int, compression: str | None) -> dict[str, Any]:
-    """What the corpus is made from and how: the part of the manifest that is known before parsing."""
-    description = source.describe()
-    description["settings"] |= {"sentences_per_shard": sentences_per_shard, "compression": compression}
-    return new_job(**description, **engine.submit(described, source.work).result())
 
 
 def begin(out: Path, job: dict[str, Any]) -> None:
@@ -168,12 +163,7 @@ class Task:
 
 
 class Progress:
-    """Shows how much of the source is parsed, by its lines, and the rate of the sentences that are parsed here.
-
-    Args:
-        bar: where to show it.
-        lines: number of lines in the source.
-    """
+    """Shows how many of the source's lines are parsed, and the rate of the sentences that are parsed here."""
 
     def __init__(self, bar: Bar, lines: int) -> None:
         self._bar = bar
@@ -270,9 +260,8 @@ def finished_shards(out: Path) -> dict[str, ShardEntry]:
     entries: dict[str, ShardEntry] = {}
     for line in journal.read_bytes().split(b"\n") if journal.exists() else ():
         with suppress(InputError):  # cut short by a kill, or damaged
-            found = parse_json(line, ShardEntry, FINISHED, "")
-            name, rows, size, digest = (found[key] for key in ("name", "rows", "bytes", "sha256"))  # and nothing else
-            entries[name] = ShardEntry(name=name, rows=rows, bytes=size, sha256=digest)
+            entry = parse_json(line, ShardEntry, FINISHED, "")
+            entries[entry["name"]] = cast(ShardEntry, {key: entry[key] for key in ShardEntry.__annotations__})
     sound = {}
     for name, entry in entries.items():
         if SHARD_NAME.fullmatch(name) and (out / name).exists():
@@ -302,11 +291,11 @@ def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa
     rows, skipped, form = [], [], Form.of(job)
     for sentence, tree in zip(sentences, work(sentences), strict=True):
         location = sentence.document, sentence.position, sentence.line
-        kept = {name: getattr(sentence, name) for name in form.kept}
+        texts = {name: getattr(sentence, name) for name in form.kept}
         if isinstance(tree, Unparsed):
-            skipped.append(Skipped(*location, tree.reason, **kept))
+            skipped.append(Skipped(*location, tree.reason, **texts))
         else:
-            rows.append(Row(*location, tree, **kept))
+            rows.append(Row(*location, tree, **texts))
     return encode_shard(rows, skipped, form)
 
 

@@ -34,14 +34,7 @@ MOST_TOKENS = 2**14
 class ParseText:
     """Tokenises and parses the raw sentences of a shard; it is sent to worker processes.
 
-    Attributes:
-        parser: specification of the parser.
-        factories: those of its backends that are loaded already.
-        options: options to load the parser with.
-        tokenised: whether the input is already tokenised (separated by white space); if not, the parser
-            tokenises it if it can, and the language's rules otherwise.
-        max_tokens: longer sentences are skipped.
-        strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
+    What is not ``tokenised``, the parser tokenises if it can, and the language's rules otherwise. See ``open_source``.
     """
 
     parser: str
@@ -150,7 +143,16 @@ def open_source(
     options: Options = DEFAULTS,
     strict: bool = False,
 ) -> "Source":
-    """Open the source that the user names: one text, or treebank files with ``parser="treebank"``.
+    """Open the source that the user names.
+
+    Args:
+        paths: one text, ``-`` for standard input; or treebank files: ``.conllu``, brackets, or one of each.
+        parser: specification of the parser; ``treebank`` for the trees of treebank files.
+        layout: ``lines`` or ``prose``; guessed if None.
+        tokenised: whether the text is already tokenised (separated by white space).
+        max_tokens: longer sentences are skipped.
+        options: options to load the parser with.
+        strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
 
     Raises:
         InputError: if the files, the parser and the settings are invalid or incompatible.
@@ -172,13 +174,7 @@ def open_source(
 
 
 def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: bool) -> ParsedSentence:
-    """Parse one sentence.
-
-    Args:
-        sentence: its text.
-        parser: specification of the parser.
-        options: options to load the parser with.
-        tokenised: whether the input is already tokenised (separated by white space).
+    """Parse one sentence; see ``open_source`` for the arguments.
 
     Raises:
         InputError: if the parser does not exist or cannot parse the sentence.
@@ -244,16 +240,7 @@ def spooled_stdin() -> Any:
 
 
 class TextSource:
-    """The sentences of a text, and the work that parses them.
-
-    Args:
-        source: path of a text, or ``-`` for standard input.
-        parser: specification of the parser.
-        layout: ``lines`` or ``prose``; guessed if None.
-        tokenised: whether the input is already tokenised (separated by white space).
-        max_tokens: longer sentences are skipped.
-        options: options to load the parser with.
-        strict: whether it is an error if the parser fails on a sentence.
+    """The sentences of a text, and the work that parses them; see ``open_source`` for the arguments.
 
     Attributes:
         work: parses the sentences.
@@ -321,16 +308,8 @@ class TextSource:
 class TreebankSource:
     """Treebank files with their own tokens and trees; see ``TextSource``.
 
-    Args:
-        paths: a ``.conllu`` file, a bracketed file, or one of each over the same sentences.
-        max_tokens: longer sentences are skipped.
-        language: language of the sentences, for the manifest.
-
     Attributes:
         kept: whose text is kept: ``conllu``, ``ptb``, unless `corpus export` made these files from trees alone.
-
-    Raises:
-        InputError: if a file cannot be read.
     """
 
     def __init__(self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language) -> None:

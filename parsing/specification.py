@@ -37,8 +37,7 @@ class Guarded:
     """A backend with batches of limited size, whose results are checked.
 
     If a batch fails as a whole (memory runs out, results are missing, a tree is invalid), it is halved until
-    the failing sentences are alone; these become a ``Fault``. No state is kept between batches, so that the
-    same list gives the same batches.
+    the failing sentences are alone; these become a ``Fault``. The same list gives the same batches.
 
     Args:
         parser: the backend.
@@ -82,12 +81,14 @@ class Guarded:
                 while pending:
                     part = pending.pop()
                     found = self._attempt(call, [items[i] for i in part])
-                    if isinstance(found, Fault) and len(part) > 1:
+                    if not isinstance(found, Fault):
+                        for i, answer in zip(part, found, strict=True):
+                            answers[i] = answer
+                    elif len(part) == 1:
+                        answers[part[0]] = found
+                    else:
                         middle = len(part) // 2
                         pending += [part[middle:], part[:middle]]
-                        continue
-                    for i, answer in zip(part, [found] if isinstance(found, Fault) else found, strict=True):
-                        answers[i] = answer
         return answers
 
     def _attempt(self, call: Call, items: Sequence[Any]) -> Sequence[Any] | Fault:
@@ -133,10 +134,6 @@ class Combination:
 
     The second gets the first one's tokens, and only the sentences that the first could parse. All other
     results of either are dropped.
-
-    Args:
-        dependency: gives dependencies, and tokenises texts if it can.
-        constituency: gives constituents.
 
     Raises:
         InputError: if one of them does not give its kind of tree.
