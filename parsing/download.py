@@ -11,13 +11,10 @@ from structviews.runtime.wording import network_reason, reason
 
 
 def download(name: str, model: str, options: Options) -> None:
-    """Download the models of a library's parser.
+    """Download the models of a library's parser, one of ``DOWNLOADERS``: to a folder if ``options`` have one.
 
-    Args:
-        name: the library, one of ``DOWNLOADERS``.
-        model: a stanza package, a benepar model or a spaCy pipeline; empty for the language's default, which
-            spaCy does not have.
-        options: the language, and the folder to write to; the library's own folder if None.
+    The model is a stanza package, a benepar model or a spaCy pipeline; empty for the language's default, which spaCy
+    does not have.
 
     Raises:
         InputError: if there is no such library or model, or it cannot be reached or written.

@@ -34,7 +34,7 @@ def open_engine(
     Args:
         name: the engine that runs the workers.
         work: what the workers will do.
-        workers: number of workers, one being this process; by default one, or as many as the cluster has room for.
+        workers: number of workers, one being this process; by default one, or as many as the cluster can run.
         address: the Ray cluster to connect to; by default Ray is started on this machine.
 
     Raises:

@@ -261,10 +261,7 @@ class SpanScorer(nn.Module):
 def around(x: Tensor, mask: Tensor, edges: Tensor) -> Tensor:
     """The states ``(B, n + 1, D)`` around fenceposts: half that of the word before, half that of the word after.
 
-    Args:
-        x: ``(B, n, D)`` states of the words.
-        mask: ``(B, n)``.
-        edges: ``(2, D)``, in place of the words before the first and after the last.
+    ``edges (2, D)`` stand for the words before the first and after the last of ``x (B, n, D)``.
     """
     batch, _, dim = x.shape
     half = dim // 2
@@ -275,14 +272,9 @@ def around(x: Tensor, mask: Tensor, edges: Tensor) -> Tensor:
 
 
 def gains(scores: Callable[[Fenceposts, Tensor, Tensor], Tensor], posts: Fenceposts) -> Tensor:
-    """Score of each span's best label minus that of no label, by width, first word and sentence.
+    """Score of each span's best label minus that of no label: ``(n + 1, n, B)``, float32.
 
-    Args:
-        scores: maps fenceposts, and those of spans, to label scores ``(M, C)``, as ``SpanScorer`` does.
-        posts: the fenceposts of all sentences.
-
-    Returns:
-        ``(n + 1, n, B)``, float32; 0 where there is no span.
+    It is indexed by width, first word and sentence, 0 where there is no span; ``scores`` are those of ``SpanScorer``.
     """
     batch, n_posts, _ = posts[0].shape
 
@@ -313,20 +305,13 @@ def in_blocks(function: Callable[..., Tensor], size: int, *rows: Tensor) -> Tens
 
 
 class Outputs(NamedTuple):
-    """What a batch's trees are decoded from; in arcs and relations, position 0 is the root.
+    """What a batch's trees are decoded from; in arcs and relations, position 0 is the root."""
 
-    Attributes:
-        tags: ``(B, n, T)`` scores.
-        arcs: ``(B, n + 1, n + 1)`` scores, dependents in rows.
-        dependents, heads: ``(B, n + 1, ...)``, for ``relations``.
-        posts: for ``spans``.
-    """
-
-    tags: Tensor
-    arcs: Tensor
-    dependents: Tensor
+    tags: Tensor  # (B, n, T) scores
+    arcs: Tensor  # (B, n + 1, n + 1) scores, dependents in rows
+    dependents: Tensor  # (B, n + 1, ...), for ``relations``
     heads: Tensor
-    posts: Fenceposts
+    posts: Fenceposts  # for ``spans``
 
 
 class ParserNetwork(nn.Module):

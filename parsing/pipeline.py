@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypedDict, cast
+from typing import Any, NamedTuple, TypedDict, cast
 
 import pyarrow as pa
 from rich.console import Console
@@ -101,7 +100,13 @@ def parse_corpus(
             if there:
                 check_same(out, ParsedCorpus.open(out).manifest, job)
             else:
-                begin(out, job)
+                if (out / JOB).exists():
+                    check_same(out, read_sealed(out / JOB, Job, f"delete {out} to start over"), job)
+                elif any(not path.name.startswith(".") for path in out.iterdir()):
+                    raise InputError(f"{out} holds other files: choose another folder with --out")
+                else:
+                    with disk_errors(out):
+                        write_json(out / JOB, job)
                 if console and source.note:
                     say(console, source.note)
                 shards = make_shards(source, out, workforce, job, Progress(bar, source.lines), sentences_per_shard)
@@ -117,18 +122,6 @@ def parse_corpus(
                 out.rmdir()
                 raise InputError(f"no sentence could be parsed: {summary(corpus)}")
     return corpus, there
-
-
-def begin(out: Path, job: dict[str, Any]) -> None:
-    """Write the job file, or check that an existing one describes the same job."""
-    if (out / JOB).exists():
-        remedy = f"delete {out} to start over"
-        check_same(out, read_sealed(out / JOB, Job, remedy), job)
-    elif any(not path.name.startswith(".") for path in out.iterdir()):
-        raise InputError(f"{out} holds other files: choose another folder with --out")
-    else:
-        with disk_errors(out):
-            write_json(out / JOB, job)
 
 
 class Job(TypedDict):
@@ -153,8 +146,7 @@ def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A shard to parse: its number, and how many sentences and lines of the source it covers."""
 
     number: int

@@ -63,10 +63,10 @@ def load(argument: str, options: Options) -> "BuiltinParser":
 
 
 class BuiltinParser:
-    """A trained network with its vocabularies.
+    """A trained network, in floats or in 8 bits, with its vocabularies.
 
     Args:
-        network: the network, in floats or in 8 bits.
+        network: the network; only one of floats can be calibrated and saved.
         settings: the content of ``model.json``.
         model: hash of the files that they were read from, if there are any.
     """
@@ -116,7 +116,8 @@ class BuiltinParser:
 
     def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
         """Measure the range of each layer's inputs on tokenised sentences, for quantisation to 8 bits."""
-        with measured(self._in_floats()) as ranges:
+        assert isinstance(self.network, ParserNetwork)
+        with measured(self.network) as ranges:
             self.parse(sentences)
         self.settings = cast(ParserSettings, {**self.settings, "ranges": ranges})
 
@@ -124,17 +125,13 @@ class BuiltinParser:
         """Write the weights in half precision and the vocabularies."""
         from safetensors.torch import save  # noqa: PLC0415 - only where weights are written
 
-        weights = save({k: v.detach().half().contiguous() for k, v in self._in_floats().state_dict().items()})
+        assert isinstance(self.network, ParserNetwork)
+        weights = save({name: each.half().contiguous() for name, each in self.network.state_dict().items()})
         settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True).encode() + b"\n"
         digest = hashlib.sha256(weights + settings).hexdigest().encode() + b"\n"
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in zip(FILES, (weights, settings, digest), strict=True):
             write_bytes(folder / name, content)
-
-    def _in_floats(self) -> ParserNetwork:
-        if isinstance(self.network, QuantisedNetwork):
-            raise TypeError("a parser in 8 bits has no weights to measure or save: give it a network of floats")
-        return self.network
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entry, which shows whether two parses come from the same model."""

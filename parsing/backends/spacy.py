@@ -102,18 +102,18 @@ class SpacyParser(Parser):
         }
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
+        from spacy.tokens import Doc  # noqa: PLC0415
+
         # Outside a memory zone spaCy keeps every word that it has seen.
         with self.nlp.memory_zone():
             with errors_of("spaCy"):
-                documents = list(self.nlp.pipe([self._document(tokens) for tokens in sentences]))
+                # Each document is one sentence; otherwise the parser could split it.
+                given = [
+                    Doc(self.nlp.vocab, list(map(surface, tokens)), sent_starts=[i == 0 for i in range(len(tokens))])
+                    for tokens in sentences
+                ]
+                documents = list(self.nlp.pipe(given))
             return [self._sentence(*each) for each in zip(sentences, documents, strict=True)]
-
-    def _document(self, tokens: Sequence[str]) -> Any:
-        from spacy.tokens import Doc  # noqa: PLC0415
-
-        # Each document is one sentence; otherwise the parser could split it.
-        starts: list[bool | int | None] = [i == 0 for i in range(len(tokens))]
-        return Doc(self.nlp.vocab, words=[surface(token) for token in tokens], sent_starts=starts)
 
     def _sentence(self, tokens: Sequence[str], document: Any) -> ParsedSentence | Unparsed:
         if len(document) != len(tokens):

@@ -1,8 +1,8 @@
 """The backends that the contract test goes over; each new one joins by a case here."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import tiny_parsers
 
@@ -10,15 +10,9 @@ from structviews.parsing.backends.trivial import SHAPES
 from structviews.parsing.parser import DEFAULTS, Options
 
 
-@dataclass(frozen=True)
-class Case:
-    """A parser under test.
-
-    Attributes:
-        specification: what loads it.
-        make: makes its models in a new folder, and gives the options to load it with.
-        needs: package without which it is skipped.
-    """
+class Case(NamedTuple):
+    """A parser under test: what loads it, what makes its models in a new folder and gives the options to load it with,
+    and the package without which it is skipped."""
 
     specification: str
     make: Callable[[Path], Options] = lambda folder: DEFAULTS

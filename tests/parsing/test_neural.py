@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from structviews.parsing.neural import (
@@ -154,7 +154,7 @@ def test_drop_words_hides_forms_only():
     assert torch.equal(drop_words(features, 0.0), features)
 
 
-@pytest.mark.parametrize("count", [0, 1, 4, 5, 6, 10, 13])
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 10, 13])
 def test_blocks_are_of_one_shape_and_give_what_all_rows_give(count):
     shapes = []
 
@@ -186,7 +186,8 @@ def test_rows_stay_as_the_shipped_weights_were_trained(word, row):
     assert Featuriser(FORMS, 4000).row(word) == (form, *(i * 4000 + bucket for i, bucket in enumerate(buckets)))
 
 
-@given(st.lists(st.text()))
+@settings(max_examples=30)
+@given(st.lists(st.text(), max_size=20))
 def test_remembered_rows_are_the_computed_ones(words):
     featuriser = Featuriser(FORMS, 50)
     first = featuriser(words)

@@ -9,15 +9,7 @@ from torch import nn
 
 from structviews.parsing import neural
 from structviews.parsing.neural import Featuriser, ParserConfig, ParserNetwork, gains
-from structviews.parsing.quantised import (
-    FEW,
-    RESULTS,
-    Grid,
-    QuantisedLinear,
-    QuantisedNetwork,
-    convolved,
-    measured,
-)
+from structviews.parsing.quantised import FEW, RESULTS, Grid, QuantisedLinear, QuantisedNetwork, convolved, measured
 from structviews.runtime.device import multiplies_bytes
 
 pytestmark = pytest.mark.skipif(not multiplies_bytes(), reason="the CPU has no products in 8 bits")
@@ -109,19 +101,14 @@ def test_a_product_is_the_same_in_any_number_of_rows(bias):
 
 
 @torch.inference_mode()
-def test_a_network_in_8_bits_scores_as_one_of_floats(network, features, mask):
+def test_a_network_in_8_bits_scores_as_one_of_floats_and_the_same_after_pickling(network, features, mask):
     expected = run(network, features, mask)
-    for name, scores in run(quantised(network, features, mask), features, mask).items():
+    small = quantised(network, features, mask)
+    again = run(pickle.loads(pickle.dumps(small)), features, mask)
+    for name, scores in run(small, features, mask).items():
         error = (scores - expected[name]).pow(2).mean().sqrt()
         assert error < 0.08 * expected[name].std(), name
-
-
-@torch.inference_mode()
-def test_a_network_in_8_bits_is_the_same_after_pickling(network, features, mask):
-    small = quantised(network, features, mask)
-    expected = run(small, features, mask)
-    for name, scores in run(pickle.loads(pickle.dumps(small)), features, mask).items():
-        assert torch.equal(scores, expected[name]), name
+        assert torch.equal(again[name], scores), name
 
 
 @torch.inference_mode()
