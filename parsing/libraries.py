@@ -61,28 +61,29 @@ def errors_of(library: str) -> Iterator[None]:
 
 
 def sentence(tokens: Sequence[str], tree: AnyTree | None = None, **fields: Any) -> ParsedSentence | Unparsed:
-    """The sentence with a library's results, or a Fault if they are not a valid analysis of its tokens."""
+    """The sentence with a library's results, or a Fault if they are not a valid analysis of its tokens.
+
+    Args:
+        tokens: the tokens that were parsed.
+        tree: a bracket tree over them, or over their ``surface`` forms: constituents and, unless ``fields`` have some,
+            tags.
+        fields: other fields of the sentence.
+    """
     try:
-        return ParsedSentence(**{"tokens": tuple(tokens)} | (constituents(tree, tokens) if tree else {}) | fields)
+        if tree:
+            binary = binarise(strip(tree))
+            for place, (leaf, token) in enumerate(zip(binary.tokens, tokens, strict=False), 1):
+                if leaf not in (token, surface(token)):
+                    return Fault(f"word {place} of the constituency tree is {leaf!r}, but the token is {token!r}")
+            if len(binary.tokens) != len(tokens):
+                return Fault(f"the constituency tree has {len(binary.tokens)} words for {len(tokens)} tokens")
+            nodes = {"left": binary.left, "right": binary.right, "labels": binary.labels}
+            fields = {"tags": binary.tags} | nodes | fields
+        return ParsedSentence(tuple(tokens), **fields)
     except InvalidSentence as error:
         return Fault(str(error))
     except RecursionError:
         return Fault("the constituency tree is too deep")
-
-
-def constituents(tree: AnyTree, tokens: Sequence[str]) -> dict[str, Any]:
-    """The constituency fields and tags of a sentence, from a tree over the tokens or their ``surface`` forms.
-
-    Raises:
-        InvalidSentence: if the leaves are different words.
-    """
-    binary = binarise(strip(tree))
-    for place, (leaf, token) in enumerate(zip(binary.tokens, tokens, strict=False), 1):
-        if leaf not in (token, surface(token)):
-            raise InvalidSentence(f"word {place} of the constituency tree is {leaf!r}, but the token is {token!r}")
-    if len(binary.tokens) != len(tokens):
-        raise InvalidSentence(f"the constituency tree has {len(binary.tokens)} words for {len(tokens)} tokens")
-    return {"tags": binary.tags, "left": binary.left, "right": binary.right, "labels": binary.labels}
 
 
 def hash_files(root: Path, paths: Iterable[Path]) -> str:

@@ -64,13 +64,9 @@ def normalise(word: str) -> str:
 class Featuriser:
     """Integer features of words, cached for recent distinct words.
 
-    A row is ``[form, prefix 1, prefix 3, suffix 2, suffix 3, suffix 4, shape]``: ``form`` indexes the learnt words, the
-    others are rows of one table, in which each has ``buckets`` of its own. The shape of ``Word-9s`` is ``Xx-dx``:
-    character classes, runs shortened to one.
-
-    Args:
-        words: the learnt lower-case forms; their ids follow those of padding and unknown.
-        buckets: number of rows of each hashed feature.
+    A row is ``[form, prefix 1, prefix 3, suffix 2, suffix 3, suffix 4, shape]``: ``form`` indexes the learnt lower-case
+    ``words``, whose ids follow those of padding and unknown; the others are rows of one table, in which each has
+    ``buckets`` of its own. The shape of ``Word-9s`` is ``Xx-dx``: character classes, runs shortened to one.
     """
 
     n_hashed = len(PREFIXES) + len(SUFFIXES) + 1

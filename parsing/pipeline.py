@@ -159,15 +159,11 @@ class Progress:
 
     def __init__(self, bar: Bar, lines: int) -> None:
         self._bar = bar
-        self._lines = lines
+        self.lines = lines  # to be parsed here
         self._lines_done = self._sentences = 0.0
         self._reported: dict[int, float] = {}  # sentences of the shards under way, by number
         self._first: tuple[float, float] | None = None  # how many when: the parser is loaded before
         self._lock = Lock()
-
-    def skip(self, task: Task) -> None:
-        """Exclude a shard that already exists."""
-        self._lines -= task.lines
 
     def advance(self, task: Task, sentences: float) -> None:
         """Count further sentences of a task."""
@@ -184,7 +180,7 @@ class Progress:
     def end(self) -> None:
         """Count the lines after the last sentence."""
         if self._first:
-            self._lines_done = self._lines
+            self._lines_done = self.lines
             self._show()
 
     def _show(self) -> None:
@@ -192,7 +188,7 @@ class Progress:
         before, began = self._first = self._first or (self._sentences, now)
         new = self._sentences - before
         rate = f"{new / max(now - began, 1e-9):,.0f} sentences/s" if new else ""
-        self._bar(round(self._lines_done), self._lines, rate=rate)
+        self._bar(round(self._lines_done), self.lines, rate=rate)
 
 
 def make_shards(
@@ -227,7 +223,7 @@ def make_shards(
             task = Task(number - 1, len(sentences), sentences[-1].line - last_line)
             last_line = sentences[-1].line
             if shard_name(task.number) in shards:
-                progress.skip(task)
+                progress.lines -= task.lines
                 continue
             while len(pending) >= engine.capacity():
                 finish_some()

@@ -44,12 +44,7 @@ READERS = ("arcs.dependent.0", "arcs.head.0", "relations.dependent.0", "relation
 
 
 class Grid:
-    """The 256 levels that a value is rounded to.
-
-    Args:
-        low: the smallest value; 0 is always one of the levels.
-        high: the largest value.
-    """
+    """The 256 levels, from ``low`` to ``high``, that a value is rounded to; 0 is always one of them."""
 
     def __init__(self, low: float, high: float):
         low, high = min(low, 0.0), max(high, 0.0)
@@ -83,13 +78,7 @@ def in_rows(x: Tensor) -> Tensor:
 
 
 class QuantisedLinear:
-    """A linear layer in 8 bits.
-
-    Args:
-        weight: ``(outputs, inputs)``.
-        bias: ``(outputs,)`` or None.
-        grid: grid of the inputs.
-    """
+    """A linear layer in 8 bits: its ``weight (outputs, inputs)``, its bias, if any, and the grid of its inputs."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, grid: Grid):
         self.bias, self.grid = bias, grid
@@ -130,12 +119,7 @@ class QuantisedLinear:
 
 
 class QuantisedBlock:
-    """``Block`` with its linear layers in 8 bits.
-
-    Args:
-        block: the block of floats.
-        grids: grids of its linear layers' inputs, by name.
-    """
+    """``Block`` with its linear layers in 8 bits, whose inputs have these grids, by the layers' names."""
 
     def __init__(self, block: Block, grids: Mapping[str, Grid]):
         layers = {name: cast(nn.Linear, block.get_submodule(name)) for name in LAYERS}
@@ -152,13 +136,9 @@ class QuantisedBlock:
         self.n_heads = block.n_heads
 
     def __call__(self, x: Tensor, shape: torch.Size, padding: Tensor, hidden: Tensor) -> Tensor:
-        """As ``Block.forward``.
+        """As ``Block.forward``, of ``in_rows`` of the words: ``x (R, D)``.
 
-        Args:
-            x: ``(R, D)``, ``in_rows`` of the words of all sentences.
-            shape: ``(B, n)``.
-            padding: the rows of padding.
-            hidden: see ``neural.hiding``.
+        ``shape`` is ``(B, n)``, ``padding`` are the rows that are no words, and ``hidden`` is what ``hiding`` gives.
         """
         count, dim = shape.numel(), x.shape[1:]
         gated = F.glu(self.gate.product(levels(torch.layer_norm(x, dim, *self.before_gate))))
@@ -194,14 +174,10 @@ def bilinear(weight: Tensor, grid: Grid) -> QuantisedLinear:
 
 
 class QuantisedNetwork:
-    """``ParserNetwork`` with its linear layers in 8 bits; it can only parse.
+    """``ParserNetwork`` with its linear layers in 8 bits, by what was ``measured`` of it; it can only parse.
 
     Layers with the same inputs are one product. Both ends of a span share one grid, so that their difference is an
     integer.
-
-    Args:
-        network: the network of floats.
-        ranges: what was ``measured`` of it.
     """
 
     @torch.no_grad()

@@ -169,8 +169,8 @@ def open_source(
         return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens, language=language)
     if len(paths) != 1:
         raise InputError(f"{len(paths)} sources ({', '.join(paths)}): give one text per corpus")
-    settings: dict[str, Any] = {"tokenised": tokenised, "max_tokens": max_tokens, "options": options, "strict": strict}
-    return TextSource(paths[0], parser=parser, layout=layout, **settings)
+    of_work: dict[str, Any] = {"tokenised": tokenised, "max_tokens": max_tokens, "options": options, "strict": strict}
+    return TextSource(paths[0], parser=parser, layout=layout, **of_work)
 
 
 def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: bool) -> ParsedSentence:
@@ -273,28 +273,26 @@ class TextSource:
         self.lines = self.file.survey.lines
         self.layout = layout or self.file.survey.guess
         self.note = "" if layout else LAYOUT_NOTES[self.layout]
-        self.tokenised = tokenised
-        self.max_tokens = max_tokens
-        self.options = options
         self.repairs = text.Repairs(options.language)
         if self.layout == "prose" and not tokenised:
             tokenising.rules(options.language)
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entries about the source and how it is read, without those of the work."""
-        models = self.options.models
+        models, work = self.work.options.models, self.work
         return {
             "sources": [self.file.describe()],
-            "settings": {"format": self.layout, "tokenised": self.tokenised, "max_tokens": self.max_tokens},
+            "settings": {"format": self.layout, "tokenised": work.tokenised, "max_tokens": work.max_tokens},
             # Where a run looks for its parser; the parser's description shows whether it is the same one.
             **({MODELS: str(models.resolve())} if models else {}),
         }
 
     def sentences(self) -> Iterator[text.RawSentence]:
         """The sentences from the first, each with ``document``, ``position`` and ``line``."""
-        self.repairs = text.Repairs(self.options.language)
-        settings: dict[str, Any] = {"tokenised": self.tokenised, "language": self.options.language}
-        return text.read_sentences(self.path, self.layout, repairs=self.repairs, **settings)
+        language = self.work.options.language
+        self.repairs = text.Repairs(language)
+        tokenised = self.work.tokenised
+        return text.read_sentences(self.path, self.layout, repairs=self.repairs, tokenised=tokenised, language=language)
 
     def found(self) -> dict[str, Any]:
         """The manifest's entries that are known once all sentences have been read."""
@@ -316,7 +314,6 @@ class TreebankSource:
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
         self.work = TakeTrees(checked(max_tokens), language)
-        self.max_tokens = max_tokens
         self.note = ""
         self.files = [SurveyedFile(path, str(path)) for path in self.paths]
         self.lines = self.files[0].survey.lines
@@ -327,7 +324,7 @@ class TreebankSource:
     def describe(self) -> dict[str, Any]:
         return {
             "sources": [file.describe() for file in self.files],
-            "settings": {"max_tokens": self.max_tokens},
+            "settings": {"max_tokens": self.work.max_tokens},
             **({"kept": self.kept} if self.kept else {}),
         }
 

@@ -127,10 +127,7 @@ class BeneparParser(Parser):
 
 
 def _load(path: Path, language: str, where: str) -> Any:
-    """benepar's ``Parser`` with the model at ``path``.
-
-    benepar 0.2 is older than the libraries that it uses; three workarounds are needed.
-    """
+    """benepar's ``Parser``, with three workarounds: benepar 0.2 is older than the libraries that it uses."""
     import benepar  # noqa: PLC0415
     import torch_struct  # noqa: PLC0415
     from benepar.parse_chart import ChartParser  # noqa: PLC0415

@@ -122,8 +122,13 @@ class StanzaParser(Parser):
         self.device = device(options)
         self.pipeline = self._load(("tokenize", *PARSING), tokenize_pretokenized=True)
         for name in (TAGGER, PARSER, CONSTITUENTS):
-            if name in self.pipeline.processors:
-                self._check_language(self.pipeline.processors[name])
+            if processor := self.pipeline.processors.get(name):
+                trained = getattr(processor.trainer, "args", None) or processor.trainer.model.args
+                if trained.get("lang") not in (None, self.language):
+                    raise InputError(
+                        f"{processor.config['model_path']} is a model for {trained['lang']!r}, but --lang is "
+                        f"{self.language!r}: {self.remedy}"
+                    )
         self._tokeniser: Any = None
 
     def _load(self, processors: Sequence[str], **settings: Any) -> Any:
@@ -158,14 +163,6 @@ class StanzaParser(Parser):
             if published and get_md5(str(file)) not in published:
                 return f"{file} is damaged or not the version in resources.json"
         return f"{self.folder / self.language}: stanza {__version__} cannot load its models"
-
-    def _check_language(self, processor: Any) -> None:
-        trained = getattr(processor.trainer, "args", None) or processor.trainer.model.args
-        if trained.get("lang") not in (None, self.language):
-            raise InputError(
-                f"{processor.config['model_path']} is a model for {trained['lang']!r}, but --lang is "
-                f"{self.language!r}: {self.remedy}"
-            )
 
     def describe(self) -> dict[str, Any]:
         return {

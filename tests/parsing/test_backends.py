@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from parsers_for_tests import CASES, Case
+from parsers_for_tests import CASES
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
@@ -30,22 +30,20 @@ def random_sentences(n=40, seed=1):
 
 
 @pytest.fixture(scope="session")
-def load(tmp_path_factory):
-    """Loads each case once; its models are made once."""
-    made, loaded = {}, {}
+def load(tiny_models):
+    """Loads each case once."""
+    loaded = {}
 
-    def load(case: Case, again=False):
-        pytest.importorskip(case.needs)
-        if case not in made:
-            made[case] = case.make(tmp_path_factory.mktemp("models"))
+    def load(case, again=False):
         if again or case not in loaded:
-            loaded[case] = specification.load(case.specification, made[case])
+            options = Options(models=tiny_models(CASES[case])[1], device="cpu") if CASES[case] else Options()
+            loaded[case] = specification.load(case, options)
         return loaded[case]
 
     return load
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.specification)
+@pytest.fixture(params=CASES)
 def case(request):
     return request.param
 
@@ -57,7 +55,7 @@ def parser(load, case, one_thread):
 
 def test_every_backend_is_under_test():
     ours = {name for name in PARSERS if PARSERS[name].__module__.startswith("structviews.")}
-    assert ours == {case.specification.partition(":")[0] for case in CASES}
+    assert ours == {case.partition(":")[0] for case in CASES}
 
 
 def test_the_same_list_has_the_same_trees_in_order(load, case, parser, tmp_path_factory):
@@ -75,7 +73,7 @@ def test_the_same_list_has_the_same_trees_in_order(load, case, parser, tmp_path_
     described = parser.describe()
     assert again.describe() == described
     assert described.keys() >= {"name", "version", "settings", "model", "language"}
-    assert described["name"] == case.specification
+    assert described["name"] == case
     assert json.loads(json.dumps(described)) == described
     assert str(tmp_path_factory.getbasetemp()) not in json.dumps(described)
 
@@ -123,10 +121,7 @@ def test_its_tokeniser_finds_words_of_the_text(parser):
 
 
 # One of each kind is enough beside any first.
-SECOND = [case for case in CASES if case.specification in ("builtin", "trivial:random", "spacy:tiny", "benepar")]
-
-
-@pytest.fixture(params=SECOND, ids=lambda case: f"+{case.specification}")
+@pytest.fixture(params=["builtin", "trivial:random", "spacy:tiny", "benepar"], ids=lambda case: f"+{case}")
 def second(load, request, one_thread):
     return load(request.param)
 
