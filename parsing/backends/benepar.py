@@ -26,19 +26,8 @@ from structviews.parsing.parser import CONSTITUENCY, Options, Parser, Unparsed
 from structviews.runtime.wording import reason
 
 # The newest models, see https://github.com/nikitakit/self-attentive-parser#available-models.
-MODELS = {
-    "ar": "benepar_ar2",
-    "de": "benepar_de2",
-    "en": "benepar_en3",
-    "eu": "benepar_eu2",
-    "fr": "benepar_fr2",
-    "he": "benepar_he2",
-    "hu": "benepar_hu2",
-    "ko": "benepar_ko2",
-    "pl": "benepar_pl2",
-    "sv": "benepar_sv2",
-    "zh": "benepar_zh2",
-}
+MODELS = {code: f"benepar_{code}2" for code in ("ar", "de", "en", "eu", "fr", "he", "hu", "ko", "pl", "sv", "zh")}
+MODELS["en"] = "benepar_en3"
 # The language in a released model's name.
 RELEASED = re.compile(r"benepar_([a-z]{2})\d")
 
