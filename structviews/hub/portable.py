@@ -16,7 +16,7 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
 from structviews.pretrained.encoder_name import HUB_ID, EncoderName
 from structviews.pretrained.loading import is_here
-from structviews.runs.config import TrainConfig, path_settings
+from structviews.runs.config import TrainConfig
 from structviews.runs.folder import (
     COMPONENTS,
     CONFIG,
@@ -151,9 +151,9 @@ def _copy_results(run: Path, folder: Path) -> list[str]:
 
 def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
     tables = {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
-    for table, name in path_settings():
-        if name in tables.get(table, {}):
-            tables[table][name] = Path(tables[table][name]).name
+    for table, each in TrainConfig.settings():
+        if each.path and each.name in tables.get(table, {}):
+            tables[table][each.name] = Path(tables[table][each.name]).name
     words = tables.get("words", {})
     if CONTEXTUAL not in words.get("channels", ()) and words.get("encoder"):  # its transformer goes with it
         words["encoder"] = Path(words["encoder"]).resolve().name  # which ``.`` has, too

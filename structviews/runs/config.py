@@ -5,7 +5,6 @@ Nothing here imports PyTorch before a name is looked up, which keeps ``--help`` 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Self, cast
@@ -26,6 +25,7 @@ from structviews.settings import (
     Settings,
     setting,
     settings_of,
+    within,
 )
 from structviews.views import VIEWS
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
@@ -52,7 +52,7 @@ class Views(Settings):
     """The encoders.
 
     Attributes:
-        options: by view, its own settings, as a table or an instance of its ``Config``.
+        options: by view, the settings of its own, as a table or an instance of its ``Config``.
     """
 
     names: tuple[str, ...] = setting(
@@ -82,11 +82,7 @@ class Views(Settings):
         if not any(VIEWS[name].learns for name in self.names):
             raise InputError(f"views {','.join(self.names)}: learn nothing: add one that does, such as dep")
         classes = {name: VIEWS[name].Config for name in self.names}
-        for name in self.options:
-            if name not in classes:
-                raise InputError(f"[views.{name}]: not a view of this run: remove the table")
-        built = {name: _options(cls, self.options.get(name), f"[views.{name}]") for name, cls in classes.items()}
-        object.__setattr__(self, "options", {name: each for name, each in built.items() if each.table()})
+        object.__setattr__(self, "options", _built("views", classes, self.options, "not a view of this run"))
 
 
 @dataclass(frozen=True)
@@ -94,7 +90,7 @@ class ObjectiveChoice(Settings):
     """The training objective and its context.
 
     Attributes:
-        options: the objective's own settings, as a table or an instance of its ``Config``.
+        options: the objective's own settings; may be given as a table below its name.
     """
 
     name: str = setting("pairwise", "Training objective.", flat="objective")
@@ -103,14 +99,24 @@ class ObjectiveChoice(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        built = _options(OBJECTIVES[self.name].Config, self.options, f"[objective.{self.name}]")
-        object.__setattr__(self, "options", built)
+        classes = {self.name: OBJECTIVES[self.name].Config}
+        if not isinstance(self.options, Settings):
+            own = _built("objective", classes, self.options or {}, f"the objective is {self.name!r}")
+            object.__setattr__(self, "options", own[self.name])
 
 
-def _options(cls: type[Settings], options: Settings | Mapping[str, Any] | None, place: str) -> Settings:
-    if isinstance(options, cls):
-        return options
-    return cls.from_table(options or {}, place)  # type: ignore[arg-type]  # settings of another class are not a table
+def _built(
+    table: str, classes: Mapping[str, type[Settings]], options: Mapping[str, Any], others: str
+) -> dict[str, Settings]:
+    """The own settings of views or an objective, by name, from tables or instances; ``others`` says what is wrong."""
+    for name in options:
+        if name not in classes:
+            raise InputError(f"[{table}.{name}]: {others}: remove the table")
+    own = {name: options.get(name, {}) for name in classes}
+    return {
+        name: each if isinstance(each, Settings) else classes[name].from_table(each, f"[{table}.{name}]")
+        for name, each in own.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -188,8 +194,8 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not self.data.out:
             object.__setattr__(self, "data", replace(self.data, out=str(RUNS / "-".join(self.views.names))))
-        check_channels(self.words)
-        check_encoder(self.words, self.views.names, self.objective.name)
+        _check_channels(self.words)
+        _check_encoder(self.words, self.views.names, self.objective.name)
         for name in self.views.names if self.words.cut_off else ():
             if VIEWS[name].needs != "tokens":
                 raise InputError(
@@ -234,13 +240,15 @@ class TrainConfig:
         views = tables["views"]["names"] if isinstance(tables["views"]["names"], list | tuple) else ()
         chosen = [("objective", objective, OBJECTIVES[objective].Config)] if objective in OBJECTIVES else []
         chosen += [("views", name, VIEWS[name].Config) for name in dict.fromkeys(views) if name in VIEWS]
+        belonging = set()
         for section, name, config in chosen:
             for each in settings_of(config):
                 if each.flat in own:
                     tables[section].setdefault(name, {})[each.name] = own[each.flat]
-        for flat in own.keys() - {each.flat for _, _, config in chosen for each in settings_of(config)}:
+                    belonging.add(each.flat)
+        for flat in own.keys() - belonging:
             raise InputError(_not_chosen(flat, own[flat], objective, place))
-        return cls._of_tables(tables, "")
+        return cls.from_table(tables, "")
 
     @classmethod
     def from_table(cls, tables: Mapping[str, Any], place: str) -> Self:
@@ -248,40 +256,26 @@ class TrainConfig:
 
         Args:
             tables: tables by name; defaults for missing ones.
-            place: the file, for messages.
+            place: the file, for messages; may be empty.
 
         Raises:
             InputError: for an unknown or missing name, or an invalid value.
         """
-        classes = {each.name: each.type for each in fields(cls)}
-        for name in tables:
+        classes = {each.name: cast("type[Settings]", each.type) for each in fields(cls)}
+        for name, table in tables.items():
             if name not in classes:
                 raise InputError(f"{place}: unknown table [{name}]: the tables are {', '.join(classes)}")
-            if not isinstance(tables[name], Mapping):
-                raise InputError(
-                    f"{place}: {name} = {tables[name]!r}: not a table: write [{name}] with its settings below it"
-                )
-        return cls._of_tables(tables, place)
-
-    @classmethod
-    def _of_tables(cls, tables: Mapping[str, Mapping[str, Any]], place: str) -> Self:
+            if not isinstance(table, Mapping):
+                raise InputError(f"{place}: {name} = {table!r}: not a table: write [{name}] with its settings below it")
         built: dict[str, Any] = {}
-        for each in fields(cls):
-            name, section, table = each.name, cast("type[Settings]", each.type), dict(tables.get(each.name, {}))
-            where = f"{place}: [{name}]" if place else ""
-            options = {key: table.pop(key) for key, value in tuple(table.items()) if isinstance(value, Mapping)}
-            if name == "views":
-                built[name] = _with_options(section, table, options, where)
-            elif name == "objective":
-                chosen = ObjectiveChoice.from_table(table, where).name
-                if others := options.keys() - {chosen}:
-                    raise InputError(
-                        f"{place}: [objective.{min(others)}]: the objective is {chosen!r}: remove the table"
-                    )
-                built[name] = _with_options(section, table, options.get(chosen), where)
-            else:
-                built[name] = section.from_table(table | options, where)
-        with _within(place):
+        for name, section in classes.items():
+            table = dict(tables.get(name, {}))
+            others: dict[str, Any] = {}
+            if section in (Views, ObjectiveChoice):  # tables of views and objectives are below theirs
+                inner = [key for key, value in table.items() if isinstance(value, Mapping)]
+                others["options"] = {key: table.pop(key) for key in inner}
+            built[name] = section.from_table(table, place and f"{place}: [{name}]", **others)
+        with within(place):
             return cls(**built)
 
     @classmethod
@@ -294,12 +288,10 @@ class TrainConfig:
     def own_settings(self) -> Iterator[tuple[str, Setting, Settings]]:
         """All settings of this run, each with its table's name and the object that holds its value."""
         for section in fields(self):
-            holders = [getattr(self, section.name)]
-            options = getattr(holders[0], "options", None)
-            holders += [options] if isinstance(options, Settings) else (options or {}).values()
-            for holder in holders:
-                for each in settings_of(type(holder)):
-                    yield section.name, each, holder
+            holder = getattr(self, section.name)
+            for each_holder in (holder, *_options(holder).values()):
+                for each in settings_of(type(each_holder)):
+                    yield section.name, each, each_holder
 
     def flat(self) -> dict[str, Any]:
         """The values by flat name."""
@@ -307,11 +299,11 @@ class TrainConfig:
 
     def table(self) -> dict[str, Any]:
         """The tables of ``config.toml``."""
-        tables = {each.name: getattr(self, each.name).table() for each in fields(self)}
-        own = self.objective.options.table() if self.objective.options else {}
-        tables["objective"] |= {self.objective.name: own} if own else {}
-        tables["views"] |= {name: each.table() for name, each in self.views.options.items()}
-        return tables
+        sections = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: section.table() | {key: own.table() for key, own in _options(section).items() if own.table()}
+            for name, section in sections.items()
+        }
 
     def replaced(self, **changes: Any) -> Self:
         """A copy with other values, by flat name; a new objective or view starts with its default settings.
@@ -338,20 +330,11 @@ class TrainConfig:
         return None
 
 
-def _with_options(section: type[Any], table: dict[str, Any], options: Any, place: str) -> Any:
-    """A table's settings, with the options from the tables below it."""
-    plain = section.from_table(table, place)
-    with _within(place):
-        return replace(plain, options=options) if options else plain
-
-
-@contextmanager
-def _within(place: str) -> Iterator[None]:
-    """Add a place to errors, unless it is empty."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{place}: {error}" if place else str(error)) from None
+def _options(section: Settings) -> Mapping[str, Settings]:
+    """The own settings of the views or the objective that a table chooses, by name."""
+    if isinstance(section, ObjectiveChoice) and section.options:
+        return {section.name: section.options}
+    return section.options if isinstance(section, Views) else {}
 
 
 def _not_chosen(flat: str, value: Any, objective: str, place: str) -> str:
@@ -377,12 +360,7 @@ def loose_settings() -> frozenset[tuple[str, str]]:
     return frozenset((section, each.name) for section, each in TrainConfig.settings() if not each.compare)
 
 
-def path_settings() -> Iterator[tuple[str, str]]:
-    """The tables and names of settings that are local paths."""
-    return ((section, each.name) for section, each in TrainConfig.settings() if each.about.path)
-
-
-def check_channels(words: Words) -> None:
+def _check_channels(words: Words) -> None:
     """Raise InputError unless the channels have the files that they read, and these a channel."""
     channels, vectors = words.channels, words.vectors
     listed = ",".join(channels)
@@ -405,7 +383,7 @@ def check_channels(words: Words) -> None:
         )
 
 
-def check_encoder(words: Words, views: Sequence[str], objective: str) -> None:
+def _check_encoder(words: Words, views: Sequence[str], objective: str) -> None:
     """Raise InputError unless there is a pretrained encoder where one is read, and the rest can read it too."""
     contextual, pieces = CONTEXTUAL in words.channels, [name for name in views if VIEWS[name].reads_pieces]
     named = [("encoder", words.encoder, contextual or bool(pieces))]

@@ -213,7 +213,7 @@ def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
     stored, of_stored = load_run(Path(source))
     old, new = stored.flat(), config.flat()
     options = config.views.options.values()
-    of_views = (each.flat for own in options for each in settings_of(type(own)) if not each.about.training)
+    of_views = (each.flat for own in options for each in settings_of(type(own)) if not each.training)
     for name in (*IN_COMMON, *of_views):
         if name in old.keys() & new.keys() and old[name] != new[name]:
             was, now = (",".join(v) if isinstance(v, tuple) else str(v) for v in (old[name], new[name]))
