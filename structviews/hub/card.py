@@ -12,12 +12,7 @@ from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
 from structviews.evaluation.scores.rendering import as_markdown
 from structviews.evaluation.scores.results import all_results
-from structviews.evaluation.scores.tables import (
-    factor,
-    in_order,
-    score_table,
-    shown_scores,
-)
+from structviews.evaluation.scores.tables import factor, in_order, score_table, shown_scores
 from structviews.hub.portable import read_sources, summed, trained_parts
 from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
@@ -105,18 +100,18 @@ def model_card(
 def _part(run: Path) -> dict[str, Any]:
     """The card's entry for a trained run."""
     config, parsed = load_run(run)
-
-    def name_and_version(described: dict[str, Any]) -> str:
-        return " ".join(str(described[key]) for key in ("name", "version") if described.get(key)) or "not recorded"
-
+    names = [
+        " ".join(str(about[key]) for key in ("name", "version") if about.get(key)) or "not recorded"
+        for about in (parsed.parser, parsed.tokeniser)
+    ]
     vocabularies = load_vocabularies(run, config, parsed).items()
     words = {channel: f"{len(words) - 1:,}" for channel, words in vocabularies if channel != CONTEXTUAL}
     return {
         "name": run.name,
         "corpus": config.data.corpus,
         "fingerprint": parsed.fingerprint,
-        "parser": name_and_version(parsed.parser),
-        "tokeniser": name_and_version(parsed.tokeniser),
+        "parser": names[0],
+        "tokeniser": names[1],
         "words": ", ".join(f"{count} ({channel})" for channel, count in words.items()),
         "vectors": config.words.vectors,
         "encoder": config.words.encoder,

@@ -126,11 +126,7 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
 
 
 def _api(repo: str, *, writes: bool = False) -> Any:
-    """The Hub's client.
-
-    Raises:
-        InputError: if it is not installed, ``repo`` is not a valid name, or ``writes`` needs a token.
-    """
+    """The Hub's client, for the repository of a valid name; ``writes`` needs a token."""
     try:
         from huggingface_hub import HfApi, get_token, utils  # noqa: PLC0415 - an extra
     except ImportError:

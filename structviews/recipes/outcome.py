@@ -157,12 +157,12 @@ def measures(task: str, entry: Mapping[str, Any]) -> dict[str, float]:
 
 def differences(job: Reproduction, results: Mapping[str, Any]) -> list[str]:
     """In what a reproduction differs from the paper, a line each; not what the paper leaves open."""
-    found = [*_of_corpus(job), *_of_words(job), *_of_settings(job), *_of_tasks(job, results)]
+    found = [*_of_data(job), *_of_settings(job), *_of_tasks(job, results)]
     own = [job.recipe, *(run for run, _ in job.recipe.runs.values())]
     return list(dict.fromkeys([*found, *(line for recipe in own for line in recipe.source.differs)]))
 
 
-def _of_corpus(job: Reproduction) -> Iterator[str]:
+def _of_data(job: Reproduction) -> Iterator[str]:
     corpus, paper = ParsedCorpus.open(job.parsed), job.recipe.corpus
     stated = f"{paper.name} ({counted(paper.sentences, 'sentence')})" if paper.sentences else paper.name
     yield f"corpus: {job.corpus.name} ({counted(len(corpus), 'sentence')}), not {stated}"
@@ -170,9 +170,6 @@ def _of_corpus(job: Reproduction) -> Iterator[str]:
         yield f"sentences: at most {job.sentences:,}, whole documents from the beginning (--sentences)"
     if job.reads_trees:
         yield f"trees: by the parser {corpus.parser['name']}"
-
-
-def _of_words(job: Reproduction) -> Iterator[str]:
     if not job.recipe.reads_vectors:
         return
     runs = [run for run, _ in job.recipe.runs.values() if run.vectors]
@@ -189,10 +186,9 @@ def _of_words(job: Reproduction) -> Iterator[str]:
 def _of_settings(job: Reproduction) -> Iterator[str]:
     for name, value in job.scale.items():
         for folder, config in job.configs.items():
-            recipe_s = job.recipe.runs[folder.name][0].config(
-                corpus="", **({"vectors": "x"} if FIXED in config.words.channels else {})
-            )
-            if (own := recipe_s.flat()[name]) != value:
+            words = {"vectors": "x"} if FIXED in config.words.channels else {}
+            own = job.recipe.runs[folder.name][0].config(corpus="", **words).flat()[name]
+            if own != value:
                 yield f"{name} = {value}, not {own} (--{name})"
 
 

@@ -18,7 +18,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import toml_text, toml_value
 from structviews.runs.which_vectors import JOINS, Representation
 from structviews.runtime.documents import read_toml
-from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of
+from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of, within
 from structviews.words import FIXED, TRAINED
 
 ROWS = Path(__file__).with_name("rows")
@@ -153,26 +153,7 @@ class Recipe:
         if name not in rows:
             raise unknown("recipe", name, names(), "choose one that structviews recipes lists")
         place = f"{rows[name][0]}: [{name}]"
-        recipe = cls.of(name, _resolved(name, ()), place)
-        for i, member in enumerate(recipe.members):
-            if member.recipe not in rows:
-                raise InputError(f"{place}: members[{i}]: {unknown('recipe', member.recipe, names())}")
-            if cls.load(member.recipe).members:
-                raise InputError(f"{place}: members[{i}]: {member.recipe} is joined itself: name its members")
-        return recipe
-
-    @classmethod
-    def of(cls, name: str, content: Mapping[str, Any], place: str) -> Self:
-        """From the content of its table, and of its parents'.
-
-        Args:
-            name: the recipe's name.
-            content: by key.
-            place: the file and the name, for messages.
-
-        Raises:
-            InputError: for an unknown or missing key, or a wrong value.
-        """
+        content = _resolved(name, ())
         for key in content:
             if key not in KEYS:
                 raise InputError(f"{place}: unknown key {key!r}: the keys are parent, without, {', '.join(KEYS)}")
@@ -188,10 +169,14 @@ class Recipe:
             raise InputError(f'{place}: members: not a list: write members = [{{ recipe = "NAME" }}, ...]')
         numbered = [(f"{place}: members[{i}]", each) for i, each in enumerate(members)]
         values["members"] = tuple(Member.from_table(_table(each, where), where) for where, each in numbered)
-        try:
-            return cls(name, **values)
-        except InputError as error:
-            raise InputError(f"{place}: {error}") from None
+        with within(place):
+            recipe = cls(name, **values)
+        for i, member in enumerate(recipe.members):
+            if member.recipe not in rows:
+                raise InputError(f"{place}: members[{i}]: {unknown('recipe', member.recipe, names())}")
+            if cls.load(member.recipe).members:
+                raise InputError(f"{place}: members[{i}]: {member.recipe} is joined itself: name its members")
+        return recipe
 
     @cached_property
     def runs(self) -> "dict[str, tuple[Recipe, int]]":
@@ -211,14 +196,7 @@ class Recipe:
         return any(recipe.vectors for recipe, _ in self.runs.values())
 
     def config(self, **overrides: Any) -> TrainConfig:
-        """The settings of a single run's training.
-
-        Args:
-            **overrides: settings by flat name, which go before the recipe's.
-
-        Raises:
-            InputError: for an invalid setting.
-        """
+        """The settings of a single run's training; ``overrides``, by flat name, go before the recipe's."""
         return TrainConfig.from_flat({**self.settings, **overrides}, f"recipe {self.name}")
 
     @property
@@ -276,14 +254,7 @@ def _table(value: object, place: str) -> Mapping[str, Any]:
 
 
 def published_row(row: str) -> list[Published]:
-    """The figures of a row of published.toml.
-
-    Args:
-        row: such as ``Q 1: MC-QT; BookCorpus``: paper, table, model, and the corpus if the row has one.
-
-    Raises:
-        InputError: if there is none.
-    """
+    """The figures of a row of published.toml, such as ``Q 1: MC-QT; BookCorpus``: paper, table, model and corpus."""
     where, _, what = row.partition(": ")
     paper, _, table = where.partition(" ")
     model, _, corpus = what.partition("; ")
@@ -304,11 +275,7 @@ def names() -> list[str]:
 
 @cache
 def _rows(folder: Path) -> dict[str, tuple[Path, Mapping[str, Any]]]:
-    """By name, the file and the table of each recipe of a folder.
-
-    Raises:
-        InputError: if a file is wrong, or two recipes have one name.
-    """
+    """By name, the file and the table of each recipe of a folder."""
     found: dict[str, tuple[Path, Mapping[str, Any]]] = {}
     for file in sorted(folder.glob("*.toml")):
         content = read_toml(file, REMEDY)

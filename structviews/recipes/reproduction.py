@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from structviews.corpus.format import MANIFEST
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -166,11 +166,10 @@ class Reproduction:
         word_file = self.word_file
         return (self.parsed / MANIFEST).is_file() and (word_file is None or word_file.is_file())
 
-    @cached_property
+    @property
     def protocol(self) -> Protocol:
         """The recipe's protocol."""
-        protocol: Protocol = PROTOCOLS[self.recipe.evaluation.protocol]
-        return protocol
+        return cast("Protocol", PROTOCOLS[self.recipe.evaluation.protocol])
 
     @cached_property
     def tasks(self) -> tuple[list[Task], dict[str, str]]:

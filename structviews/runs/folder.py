@@ -62,11 +62,7 @@ def no_run(path: Path) -> InputError:
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:
-    """Display names for several runs: their folders' names, or their paths where these clash.
-
-    Raises:
-        InputError: if a run is named twice.
-    """
+    """Display names for several runs: their folders' names, or their paths where these clash; each run once."""
     folders = [run.resolve() for run in runs]
     for i, folder in enumerate(folders):
         if folder in folders[:i]:
@@ -82,11 +78,7 @@ def weight_files(run: Path) -> list[Path]:
 
 
 def model_checksum(run: Path) -> str:
-    """Digest of a run's weights; with an expansion, sub-words or several members, of their files' joined digests.
-
-    Raises:
-        InputError: if it has no weights, or a file is damaged.
-    """
+    """Digest of a run's weights; with an expansion, sub-words or several members, of their files' joined digests."""
     paths = weight_files(run)
     if not paths:
         raise InputError(f"{run}: not a run: it has no {WEIGHTS}; give a folder that structviews train made")
@@ -95,11 +87,7 @@ def model_checksum(run: Path) -> str:
 
 
 def copy_run(run: Path, folder: Path) -> None:
-    """Copy a run whole, but for what only the continuation of its training needs; see ``new_folder``.
-
-    Raises:
-        InputError: if the folder is inside the run, or exists and is not empty.
-    """
+    """Copy a run whole, but for what only the continuation of its training needs, to a folder that is not there."""
     check_outside(run, folder)
     if holds_something(folder):
         raise InputError(f"{folder}: already exists: save to another folder")

@@ -25,11 +25,6 @@ from structviews.words.sub_words import LONGEST_NGRAM, SubWords
 from structviews.words.vocabulary import Vocabulary
 
 
-def save_weights(run: Path, model: nn.Module) -> None:
-    """Write ``model.safetensors`` atomically."""
-    write_weights(run, model.state_dict())
-
-
 def write_weights(run: Path, weights: Mapping[str, Tensor], notes: Mapping[str, Any] | None = None) -> None:
     """Write ``model.safetensors`` from weights by name, atomically; ``notes`` say what else identifies the model."""
     write_arrays(run / WEIGHTS, weights, notes)
@@ -43,9 +38,7 @@ BESIDE = 2**24
 def build_for_weights(run: Path, build: Callable[[], Built]) -> Built:
     """Build a model for a run's weights, which takes no more memory than they need, whatever its settings ask for.
 
-    Args:
-        run: the run's folder.
-        build: makes the model; its first weights are not drawn.
+    Its first weights are not drawn.
 
     Raises:
         InputError: if the weights are missing or damaged, or the model is larger.
@@ -83,13 +76,9 @@ def load_weights(run: Path, model: nn.Module) -> None:
 
 @torch.no_grad()
 def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str] = ()) -> None:
-    """Copy a run's weights into another model, whose word tables may have further rows after the run's.
+    """Copy a run's weights into another model, whose word tables have the run's ``n_words`` rows, then further ones.
 
-    Args:
-        run: the run's folder.
-        model: a model with the same encoders.
-        n_words: number of rows of the run's word tables.
-        fresh: parts of names, such as ``.objective.``, of weights not to copy.
+    Weights whose names have a part in ``fresh``, such as ``.objective.``, are left as they are.
 
     Raises:
         InputError: if the weights are missing, damaged, or of another model.
@@ -104,11 +93,7 @@ def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str]
 
 
 def read_weights(run: Path) -> dict[str, Tensor]:
-    """The weights of a run by name.
-
-    Raises:
-        InputError: if they are missing or damaged.
-    """
+    """The weights of a run by name; raises InputError if they are missing or damaged."""
     return read_tensors(_weights(run), REMEDY)[0]
 
 
@@ -137,11 +122,7 @@ def save_vocabularies(run: Path, vocabularies: Mapping[str, Vocabulary]) -> None
 
 
 def load_words(run: Path, channel: str, uncased: bool = False) -> Vocabulary:
-    """Read the vocabulary of one of a run's channels; ``uncased`` if its words are looked up in lower case.
-
-    Raises:
-        InputError: if it is missing or damaged.
-    """
+    """Read the vocabulary of one of a run's channels; ``uncased`` if its words are looked up in lower case."""
     path = run / WORDS
     text = read_arrays(path, REMEDY).get(channel)
     if text is None:
@@ -187,11 +168,7 @@ def _encoder_of(run: Path, config: TrainConfig, parsed: Parsed) -> FrozenEncoder
 
 
 def load_blueprint(run: Path, config: TrainConfig) -> Blueprint | None:
-    """What makes the encoder of a run's transformer; None if no view is one.
-
-    Raises:
-        InputError: if it is missing or damaged, or of another run.
-    """
+    """What makes the encoder of a run's transformer; None if no view is one."""
     return Blueprint.read(run / ENCODER, REMEDY) if config.reads_pieces else None
 
 
@@ -220,11 +197,7 @@ def save_sub_words(run: Path, sub_words: SubWords) -> None:
 
 
 def load_sub_words(run: Path, dim: int) -> SubWords:
-    """Read the n-grams of a run's word vectors of ``dim`` dimensions.
-
-    Raises:
-        InputError: if they are missing, damaged, or of other vectors.
-    """
+    """Read the n-grams of a run's word vectors of ``dim`` dimensions; raises InputError if they are not that."""
     path = run / SUB_WORDS
     lengths: Lengths = checked(read_head(path, REMEDY).notes, Lengths, path, REMEDY)
     arrays = read_arrays(path, REMEDY)

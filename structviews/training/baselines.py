@@ -15,7 +15,7 @@ from structviews.errors import InputError, unknown
 from structviews.runs import RUNS
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import KIND, PARSED, Parsed, save_config, write_settings
-from structviews.runs.weights import save_weights
+from structviews.runs.weights import write_weights
 from structviews.runtime.files import new_folder
 from structviews.runtime.terminal import Terminal, rate_bar
 from structviews.training.trainer import Training
@@ -77,7 +77,7 @@ def make_baseline(
             config = TrainConfig.from_flat(settings, "command line")
             training = Training(config.replaced(out=str(run)))
             training.save_words()
-            save_weights(run, training.model)
+            write_weights(run, training.model.state_dict())
             save_config(run, config, training.inputs.parsed, RANDOM)
             training.save_components()
         else:

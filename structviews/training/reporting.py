@@ -164,9 +164,6 @@ class Events:
 
     Rewrites what is already in the log, so that a run resumed from an earlier step has no duplicate
     points, and a run that turns this on later has all of them.
-
-    Args:
-        run: its folder.
     """
 
     def __init__(self, run: Path):

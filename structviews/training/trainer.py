@@ -20,7 +20,7 @@ from structviews.model import Join, build_model
 from structviews.pretrained.loading import Blueprint, load_encoder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import ENCODER
-from structviews.runs.weights import load_words, save_vocabularies, save_weights, start_from
+from structviews.runs.weights import load_words, save_vocabularies, start_from, write_weights
 from structviews.runtime.device import Unfilled, best_device, free_bytes, half_precision, send
 from structviews.runtime.machine import check_memory
 from structviews.training.checkpoint import Progress, check_source, load_state, random_state, read_progress, save_state
@@ -68,7 +68,7 @@ class Training:
         if config.views.tree_backend == "dgl":
             message_passing.require(self.device)
         self.half = half_precision(config.optimisation.precision, self.device)
-        self.inputs = inputs or Inputs.open(config)
+        self.inputs = inputs or Inputs(config)
         encoder, begun = self.inputs.encoder, read_progress(self.run) is not None
         source = Path(config.data.init_from)  # it may be gone once this run has begun
         from_source = bool(config.data.init_from) and not begun
@@ -80,7 +80,17 @@ class Training:
             self.vocabularies[TRAINED] = source_words.extended(self.vocabularies[TRAINED])
             n_source_words = len(source_words)
         self.blueprint = Blueprint.of(encoder.folder) if encoder and config.reads_pieces else None
-        self._check_memory(fixed)
+        with torch.device("meta"), Unfilled():  # which takes no memory itself
+            model = build_model(config, self.vocabularies, fixed, self.blueprint)
+        check_memory(
+            f"hidden = {config.views.hidden}, word_dim = {config.words.dim}: training "
+            f"{sum(p.numel() for p in model.parameters()):,} parameters",
+            training_bytes(model),
+            free_bytes(self.device),
+            "train fewer --top-layers, or choose a smaller encoder"
+            if self.blueprint
+            else "lower --hidden, --word-dim or --vocabulary",
+        )
         torch.manual_seed(config.optimisation.seed)
         self.model = build_model(config, self.vocabularies, fixed, self.blueprint).to(self.device)
         if encoder and self.blueprint and not begun:
@@ -98,7 +108,8 @@ class Training:
         for table in self.model.modules():
             if isinstance(table, WordTable):
                 table.sparse = not config.optimisation.dense_adam
-        self.data = Data(config, self.inputs, self.vocabularies, self.model, self.blueprint, self.ranks)
+        self.data = Data(config, self.inputs, self.vocabularies, self.model, self.blueprint, self.ranks, self.device)
+        self.steps = self.data.steps
         # Views with a learning rate of their own come last.
         apart = [view for view in self.model.views if view.lr is not None]
         apart_ids = {id(parameter) for view in apart for parameter in view.parameters()}
@@ -112,30 +123,15 @@ class Training:
         self.taken = 0
         self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
 
-    def _check_memory(self, fixed: Tensor | None) -> None:
-        """Raise InputError if the model cannot be trained in the memory that is free; takes none itself."""
-        with torch.device("meta"), Unfilled():
-            model = build_model(self.config, self.vocabularies, fixed, self.blueprint)
-        parameters = sum(p.numel() for p in model.parameters())
-        sizes = f"hidden = {self.config.views.hidden}, word_dim = {self.config.words.dim}"
-        remedy = "lower --hidden, --word-dim or --vocabulary"
-        check_memory(
-            f"{sizes}: training {parameters:,} parameters",
-            training_bytes(model),
-            free_bytes(self.device),
-            "train fewer --top-layers, or choose a smaller encoder" if self.blueprint else remedy,
-        )
-
     def check_learnable(self) -> None:
         """Check that there is something to learn; writes nothing.
 
         Raises:
             InputError: if no sentence has a context, all candidates are right, or all sentences are the same.
         """
-        self.data.check()
+        lonely = not self.data.check()
         config, corpus = self.config, self.config.data.corpus
         size, window = config.optimisation.batch_size, 2 * config.objective.context + 1
-        lonely = not self.data.has_neighbours()
         if not lonely and min(size, len(self.data.train_rows)) > window:
             return  # some candidates are right and some are not
         metrics = self.validate(self.data.train_rows)
@@ -158,10 +154,6 @@ class Training:
         start = load_state(self.run, self.model, self.optimiser, rank)
         self.taken = start.step
         return self.data.with_these_ranks(start)
-
-    def steps(self, start: Progress) -> Iterator[Step]:
-        """The data of each step from ``start`` on, on the device."""
-        return self.data.steps(start, self.device)
 
     def agree(self, step: Step, signal: int) -> Agreement:
         """Exchange with the other ranks what each will do in the next step."""
@@ -257,11 +249,7 @@ class Training:
             yield
 
     def check_finite(self) -> None:
-        """Stop if the loss was NaN or infinite at some step; the last checkpoint is kept.
-
-        Raises:
-            DivergedError: names the first such step and its batch.
-        """
+        """Raise DivergedError, with the step and its batch, if the loss was NaN or infinite at some step."""
         if step := int(self.first_bad):
             raise DivergedError(
                 f"{self.run}: the loss is NaN or infinite at step {step} ({self.data.batch_of(step)}): "
@@ -283,7 +271,7 @@ class Training:
         random = self.ranks.exchange(random_state())
         if self.ranks.leads:
             save_state(self.run, self.model, self.optimiser, progress, random)
-            save_weights(self.run, self.model)
+            write_weights(self.run, self.model.state_dict())
         self.ranks.wait()
         self.last_saved = time.monotonic()
 
