@@ -82,12 +82,7 @@ class Yardstick:
         return self.measure(UNTRAINED, random_bag([sentence.tokens for sentence in self.sentences], dim, seed))
 
     def measure(self, name: str, vectors: NDArray[np.floating]) -> Row:
-        """Measure the vectors of the held-out sentences.
-
-        Args:
-            name: name of the row.
-            vectors: (n, d) array; neighbours are ranked by cosine.
-        """
+        """Measure the vectors ``(n, d)`` of the held-out sentences, as the row ``name``."""
         return Row(
             name,
             vectors.shape[1],
@@ -98,10 +93,7 @@ class Yardstick:
 
 
 def length_classes(sentences: Sequence[ParsedSentence], bins: int = 6) -> NDArray[np.int64]:
-    """Length class of each sentence; (n,), in ``0..bins-1``.
-
-    The classes are as equal in size as possible without splitting a length.
-    """
+    """Length class of each sentence; (n,), in ``0..bins-1``; as equal as possible without splitting a length."""
     lengths = np.array([len(sentence.tokens) for sentence in sentences])
     edges = np.unique(np.quantile(lengths, np.arange(1, bins) / bins, method="inverted_cdf"))
     return np.searchsorted(edges, lengths, side="left")
@@ -110,11 +102,7 @@ def length_classes(sentences: Sequence[ParsedSentence], bins: int = 6) -> NDArra
 def top_constituent_classes(sentences: Sequence[ParsedSentence], frequent: int = 9) -> NDArray[np.int64]:
     """Class of each sentence by its top constituents; (n,), in ``0..frequent``.
 
-    Each of the ``frequent`` most frequent sequences is a class (the most frequent is class 0); all others form the
-    last class.
-
-    Raises:
-        InputError: if a sentence has no constituency tree.
+    Each of the ``frequent`` most frequent sequences is a class, the most frequent class 0; all others form the last.
     """
     bare = next((sentence for sentence in sentences if not sentence.has_constituents), None)
     if bare:

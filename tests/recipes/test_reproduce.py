@@ -124,8 +124,12 @@ def test_a_row_is_that_of_the_single_commands(does):
     assert f"| TREC accuracy | {row['TREC accuracy']['ours']:.1f}* | 90.6 |" in page
 
 
-def test_a_row_of_members_is_that_of_the_single_commands(does):
-    does("reproduce", "single-views-fg", *HOW, "--tasks", "TREC,SICK14")
+def test_a_row_of_members_is_that_of_the_single_commands(does, command, monkeypatch):
+    row = ("reproduce", "single-views-fg", *HOW, "--tasks", "TREC,SICK14")
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "learn_vectors", stopped(stages.learn_vectors))
+        assert command(*row)[0] == 130
+    does(*row)
     does("parse", "corpus.txt", "--format", "lines")
     does("vectors", "corpus.parsed", "-o", "words.bin")
     for name in ("f", "g"):
@@ -153,6 +157,10 @@ def test_given_vectors_expand_and_what_is_there_is_used(does, command, words):
     assert command(*again)[0] == 0
     assert command(*again, "--dry-run")[2].splitlines() == ["nothing left to do"]
     assert scores("reproduced/runs/dep-const-paper").keys() == {"TREC", "SICK-R"}
+    test = Path("senteval/TREC/TREC_10.label")
+    lines = test.read_bytes().splitlines(keepends=True)
+    test.write_bytes(b"".join([b"HUM:ind Who wrote this rather unusual sentence ?\n", *lines[1:]]))
+    assert command(*again, "--dry-run")[2].splitlines() == left
 
 
 def test_without_gensim_vectors_may_be_given(command, monkeypatch):
@@ -187,18 +195,14 @@ def rows(tmp_path, monkeypatch):
     return tmp_path / "rows"
 
 
-def stopped(stage, before):
-    """A stage that is stopped before it does something, or after it."""
+def stopped(stage):
+    """A stage that is stopped after it has done something."""
 
     def instead(*arguments):
-        stopping = False
-        for title in stage(*arguments):
-            if before:
-                raise KeyboardInterrupt
-            stopping = True
-            yield title
-        if stopping:
+        titles = list(stage(*arguments))
+        if titles:
             raise KeyboardInterrupt
+        return titles
 
     return instead
 
@@ -221,23 +225,20 @@ def test_single_views_of_runs_are_joined(does, command, rows):
     assert outcome("own")["lines"][0]["ours"] == 4 * 8 + 3 * 8
 
 
-@pytest.mark.parametrize(("name", "stopping"), [("all", STAGES), ("single-views-fg", ["learn_vectors"])])
-def test_a_row_is_the_same_whichever_stages_were_stopped(name, stopping, rows, words, does, command, monkeypatch):
+def test_a_row_is_the_same_whichever_stages_were_stopped(rows, words, does, command, monkeypatch):
     head = 'paper = "S"\n[all]\nplace = "table 1"\ncorpus.name = "x"\n'
     (rows / "all.toml").write_text(head + 'members = [{ recipe = "dep-const-paper" }, { recipe = "uni-qt" }]\n')
-    vectors = ("--vectors", "words.bin") if name == "all" else ()
-    arguments = ("reproduce", name, *HOW, "--tasks", "TREC,SICK14", "--sentences", "250", *vectors, "--out")
-    does(*arguments, "whole")
-    for each in stopping:
-        for before in (True, False):
-            with monkeypatch.context() as patch:
-                patch.setattr(stages, each, stopped(getattr(stages, each), before))
-                code, _, err = command(*arguments, "parts")
-            assert code == 130, (each, before, err)
-            assert err.endswith("stopped; run the same command again to resume\n")
-    does(*arguments, "parts")
-    assert outcome(name, "parts") == outcome(name, "whole")
-    assert scores(f"parts/runs/{name}") == scores(f"whole/runs/{name}")
+    arguments = ("reproduce", "all", *HOW, "--tasks", "TREC,SICK14", "--sentences", "250", "--vectors", "words.bin")
+    does(*arguments, "--out", "whole")
+    for each in STAGES:
+        with monkeypatch.context() as patch:
+            patch.setattr(stages, each, stopped(getattr(stages, each)))
+            code, _, err = command(*arguments, "--out", "parts")
+        assert code == 130, (each, err)
+        assert err.endswith("stopped; run the same command again to resume\n")
+    does(*arguments, "--out", "parts")
+    assert outcome("all", "parts") == outcome("all", "whole")
+    assert scores("parts/runs/all") == scores("whole/runs/all")
 
 
 @pytest.mark.usefixtures("uni_qt")
@@ -262,28 +263,14 @@ def test_calls_killed_before_a_checkpoint_and_after_the_scores_go_on(does):
 
 
 @pytest.mark.usefixtures("uni_qt")
-def test_what_was_made_of_another_text_of_the_same_name_is_not_used(does, command):
+def test_what_was_made_of_another_text_of_the_same_name_is_not_used(command):
     text = Path("corpus.txt")
     text.write_text("\n".join(text.read_text().split("\n")[110:]))
     code, _, err = command("reproduce", "uni-qt", *SMALL)
     assert (code, len(err.splitlines())) == (2, 1)
     assert "uni-qt: holds a run with corpus = " in err
-    before = scores("reproduced/runs/uni-qt")
     shutil.rmtree("reproduced/runs")
-    does("reproduce", "uni-qt", *SMALL)
-    made = outcome("uni-qt")
-    does("reproduce", "uni-qt", *SMALL, "--out", "fresh")
-    assert scores("fresh/runs/uni-qt") == scores("reproduced/runs/uni-qt") != before
-    assert outcome("uni-qt", "fresh") == made
-
-
-def test_changed_tasks_are_parsed_again(does):
-    does("reproduce", "dep-const-paper", *SMALL)
-    test = Path("senteval/TREC/TREC_10.label")
-    lines = test.read_bytes().splitlines(keepends=True)
-    test.write_bytes(b"".join([b"HUM:ind Who wrote this rather unusual sentence ?\n", *lines[1:]]))
-    does("reproduce", "dep-const-paper", *SMALL)
-    assert len(list(Path("reproduced").glob("tasks-*.parsed"))) == 2
+    assert command("reproduce", "uni-qt", *SMALL, "--dry-run")[2].startswith("taking the first 250 sentences of")
 
 
 def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, command, words):
@@ -330,8 +317,6 @@ def test_a_recipe_of_a_run_says_how_others_are_scored(does, command, words):
     similarity = ("--similarity-pooling", "mean", "--similarity-join", "average")
     does("eval", "y", *flags, *similarity, "--protocol", "senteval-torch", *how)
     assert scores("x") == scores("y")
-    does("eval", "x", "--recipe", "single-view-g", *how, "--pooling", "mean", "--protocol", "kiros")
-    assert len(all_results(Path("x"))) == 2
     does("eval", "x", "--recipe", "single-view-g", *how, "--no-transductive")
     (stored,) = (each for each in all_results(Path("x")) if "--no-transductive" in each["flags"])
     assert stored["flags"] == " --recipe single-view-g --no-transductive --protocol senteval-torch"
@@ -425,7 +410,7 @@ def test_whole_documents_are_taken():
             assert taken == sentences[: first_plainly(sizes, n)]
 
 
-@pytest.mark.parametrize("n", [1, 3, 5, 9])
+@pytest.mark.parametrize("n", [1, 5, 9])
 def test_the_beginning_of_a_text_has_its_documents(n, tmp_path):
     (tmp_path / "x.txt").write_text("a b\nc d\n\n\ne f\ng h\ni j\n\nk l\n")
     how = {"parser": "trivial:balanced", "layout": "lines", "tokenised": True, "max_tokens": 120}
@@ -438,7 +423,7 @@ def test_the_beginning_of_a_text_has_its_documents(n, tmp_path):
     assert first == whole[: first_plainly([2, 3, 1], n)]
 
 
-@pytest.mark.parametrize("n", [1, 100, 10_000])
+@pytest.mark.parametrize("n", [1, 100])
 def test_the_beginning_of_a_corpus_has_its_rows(n, tmp_path):
     corpus = opened(topic_corpus(tmp_path / "x.parsed"))
     rows = list(corpus)
