@@ -28,12 +28,7 @@ STRENGTH = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a probe.
-
-    Attributes:
-        accuracy: accuracy of the classifier on held-out documents.
-        majority: accuracy of always predicting the most frequent class of the training sentences.
-    """
+    """The accuracy of a probe on held-out documents, and that of always predicting the most frequent training class."""
 
     accuracy: Proportion
     majority: Proportion
@@ -51,16 +46,9 @@ class Row:
 
 
 class Yardstick:
-    """The held-out sentences with the retrieval and probing tasks of the table.
+    """The held-out sentences, in corpus order with documents and positions (n,), and the tasks of the table.
 
-    Args:
-        sentences: the ``n`` held-out sentences, with constituency trees, in corpus order.
-        documents: (n,) document of each sentence.
-        positions: (n,) position of each sentence in its document.
-        seed: random seed for sampling candidates.
-
-    Raises:
-        InputError: if there are too few sentences or documents.
+    Raises InputError if there are too few sentences or documents.
     """
 
     def __init__(

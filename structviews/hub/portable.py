@@ -64,11 +64,7 @@ def trained_parts(run: Path) -> list[Path]:
 
 
 def runs_in(run: Path) -> Iterator[Path]:
-    """The folders of a run and, recursively, of its members.
-
-    Raises:
-        InputError: if one depends on files outside its folder.
-    """
+    """The folders of a run and, recursively, of its members; raises InputError if one depends on files elsewhere."""
     if (kind := run_kind(run)) not in (*TRAINED_KINDS, JOINED):
         raise InputError(
             f"{run}: a run of kind {kind!r} reads a file outside its folder: give a run made by train, join or "
@@ -82,8 +78,7 @@ def runs_in(run: Path) -> Iterator[Path]:
 def stage(run: Path, folder: Path) -> list[str]:
     """Copy the portable part of a run, without local paths; return notes on what is left out.
 
-    Raises:
-        InputError: if it is not a run, its table of sources is not one, or it depends on files outside its folder.
+    Raises InputError if it is not a run, its table of sources is not one, or it depends on files outside its folder.
     """
     notes = []
     for part in runs_in(run):
@@ -161,8 +156,7 @@ def check_arrived(folder: Path) -> None:
 def check_whole(run: Path) -> None:
     """Check that a run from elsewhere would not read other files of this machine.
 
-    Raises:
-        InputError: if its kind depends on other files, or its settings have a path to parser models or word vectors.
+    Raises InputError if its kind depends on such, or its settings have a path to parser models or word vectors.
     """
     for part in trained_parts(run):
         config, parsed = load_run(part)

@@ -29,13 +29,7 @@ MAIN = ("mean", "accuracy", "pearson")
 
 @dataclass(frozen=True)
 class Line:
-    """One measure.
-
-    Attributes:
-        measure: such as ``MR accuracy``, as in ``published.toml``.
-        ours, published: as papers print them; None if there is none.
-        partial: whether ours is of incomplete task files.
-    """
+    """One measure, with scores as papers print them; ``partial`` if ours is of incomplete task files."""
 
     measure: str
     ours: float | None
@@ -60,14 +54,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a reproduction ends with.
-
-    Attributes:
-        recipe: its name.
-        row: paper and place.
-        lines: by measure, our score and the published one.
-        differences: in what our row differs from the paper's.
-        open: what the paper leaves open, and what the recipe chose; may be empty.
+    """What a reproduction ends with: the row's place in its paper, a line for each measure, in what our row differs
+    from the paper's, and what the paper leaves open and the recipe chose.
     """
 
     recipe: str
@@ -92,22 +80,15 @@ class Outcome:
             table.add_row(*line.texts)
         return table
 
-    def markdown(self) -> str:
-        """As a page."""
-        rows = [HEADER, ("---", "---:", "---:", "---:"), *(line.texts for line in self.lines)]
-        parts = [f"# {self.recipe}", self.row, "\n".join(f"| {' | '.join(row)} |" for row in rows), LEGEND]
-        parts += ["## What differs from the paper", "\n".join(f"- {line}" for line in self.differences)]
-        parts += ["## What the paper leaves open", self.open] if self.open else []
-        return "\n\n".join(parts) + "\n"
-
-    def save(self, folder: Path) -> Path:
-        """Write ``NAME.json`` and ``NAME.md``; returns the latter."""
+    def save(self, folder: Path) -> None:
+        """Write ``NAME.json``, and ``NAME.md``, a page."""
         lines = [asdict(line) | {"difference": line.difference} for line in self.lines]
-        content: dict[str, Any] = asdict(self) | {"lines": lines}
-        write_json(folder / f"{self.recipe}.json", content, sealed=False)
-        page = folder / f"{self.recipe}.md"
-        write_bytes(page, self.markdown().encode())
-        return page
+        write_json(folder / f"{self.recipe}.json", asdict(self) | {"lines": lines}, sealed=False)
+        rows = [HEADER, ("---", "---:", "---:", "---:"), *(line.texts for line in self.lines)]
+        page = [f"# {self.recipe}", self.row, "\n".join(f"| {' | '.join(row)} |" for row in rows), LEGEND]
+        page += ["## What differs from the paper", "\n".join(f"- {line}" for line in self.differences)]
+        page += ["## What the paper leaves open", self.open] if self.open else []
+        write_bytes(folder / f"{self.recipe}.md", ("\n\n".join(page) + "\n").encode())
 
 
 def _lines(job: Reproduction, results: Mapping[str, Any]) -> Iterator[Line]:

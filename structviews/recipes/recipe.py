@@ -96,12 +96,8 @@ class Recipe:
     """A row of a paper's table: a model, trained and evaluated.
 
     Attributes:
-        name: as its table has it.
-        source: where the row stands.
-        corpus: what the row was trained on.
         vectors: the word vectors that it needs; None if none, or if its members say which.
         settings: settings of ``TrainConfig`` by flat name; empty for a joined model.
-        evaluation: how the row was evaluated.
         members: the joined runs; empty for a single run.
         join, similarity_join: see ``join_runs``.
 
@@ -144,11 +140,7 @@ class Recipe:
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Read a recipe.
-
-        Raises:
-            InputError: if no recipe has this name, or if it, a parent or a member is wrong.
-        """
+        """Read a recipe; raises InputError if no recipe has this name, or if it, a parent or a member is wrong."""
         rows = _rows(ROWS)
         if name not in rows:
             raise unknown("recipe", name, names(), "choose one that structviews recipes lists")

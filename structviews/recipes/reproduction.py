@@ -33,30 +33,21 @@ DIGITS = 8
 
 @dataclass
 class Reproduction:
-    """A recipe with what it is run on. Recipes with the same folder share what they have in common.
+    """A recipe with what it is run on. Recipes with the same folder ``out`` share what they have in common.
 
     Attributes:
-        recipe: the recipe.
         corpus: a text, or a parsed corpus.
-        senteval: folder of SentEval's tasks.
-        out: folder for all that is made.
         vectors: file of word vectors; if None, the fixed channel's are learnt from the corpus.
-        hidden, epochs: go before the recipe's settings, if given.
+        hidden, epochs, chosen_tasks: go before the recipe's, if given.
         sentences: the most sentences of the corpus that are used; all if None.
-        chosen_tasks: go before the recipe's tasks, if any.
-        is_parsed: whether the corpus comes with its trees.
         text, parsed: the text that is parsed, and the parsed corpus that is trained on. What is made from another
             corpus, or a changed one, has another name.
         word_file, word_dim: the vectors of the fixed channel, and for expansion, None if there are none; and their
             dimension, as the recipe says, 0 without that channel.
         folder: that of the run that is evaluated.
-        scale: the settings that go before the recipe's.
         configs: the settings of each run, by its folder.
         expanded: by folder, the file of vectors that a run's vocabulary is expanded from. Vectors that were learnt from
             the corpus have no words that the corpus lacks.
-        reads_trees: whether a view reads trees.
-        protocol: the recipe's protocol.
-        scored: which vectors are scored.
 
     Raises:
         InputError: if something is missing, or does not go together.

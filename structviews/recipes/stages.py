@@ -73,11 +73,7 @@ def plan(job: Reproduction, console: Console) -> list[str]:
 
 
 def check(job: Reproduction, console: Console) -> None:
-    """Read all word vectors, so that bad ones show, and compare the runs that there are with those to make.
-
-    Raises:
-        InputError: if a file of word vectors is no such file, or a run is another one.
-    """
+    """Read all word vectors, so that bad ones show, and compare the runs that there are with those to make."""
     if job.vectors:
         with rate_bar(console, f"reading {job.vectors}", "MB", 10**6) as progress:
             WordVectors.open(job.vectors, progress)
@@ -224,8 +220,7 @@ def join_members(recipe: Recipe, out: Path) -> Path:
 def is_joined(recipe: Recipe, out: Path, changing: bool = False) -> bool:
     """Whether a folder holds the joined run of a recipe.
 
-    Raises:
-        InputError: if it holds another join, or an older one, which any is if the members are ``changing``.
+    Raises InputError if it holds another join, or an older one, which any is if the members are ``changing``.
     """
     joined = holds_joined(out, _members(recipe, out)) and not changing
     if weight_files(out) and not joined:

@@ -51,8 +51,7 @@ class Data(Settings):
 class Views(Settings):
     """The encoders.
 
-    Attributes:
-        options: by view, the settings of its own, as a table or an instance of its ``Config``.
+    ``options`` has, by view, the settings of its own, from a table or an instance of its ``Config``.
     """
 
     names: tuple[str, ...] = setting(
@@ -89,8 +88,7 @@ class Views(Settings):
 class ObjectiveChoice(Settings):
     """The training objective and its context.
 
-    Attributes:
-        options: the objective's own settings; may be given as a table below its name.
+    ``options`` are the objective's own settings, from a table below its name.
     """
 
     name: str = setting("pairwise", "Training objective.", flat="objective")
@@ -220,14 +218,9 @@ class TrainConfig:
 
     @classmethod
     def from_flat(cls, settings: Mapping[str, Any], place: str) -> Self:
-        """From settings by flat name, as flags give them.
+        """From settings by flat name, as flags give them; ``place`` says where they come from, for messages.
 
-        Args:
-            settings: ``corpus`` and ``views`` at least.
-            place: where they come from, for messages.
-
-        Raises:
-            InputError: for an unknown or missing name, or an invalid value.
+        Raises InputError for an unknown or missing name, or an invalid value.
         """
         tables: dict[str, dict[str, Any]] = {each.name: {} for each in fields(cls)}
         own = dict(settings)
@@ -252,14 +245,9 @@ class TrainConfig:
 
     @classmethod
     def from_table(cls, tables: Mapping[str, Any], place: str) -> Self:
-        """From the tables of a TOML file.
+        """From the tables of a TOML file, whose ``place`` is for messages; defaults for missing ones.
 
-        Args:
-            tables: tables by name; defaults for missing ones.
-            place: the file, for messages; may be empty.
-
-        Raises:
-            InputError: for an unknown or missing name, or an invalid value.
+        Raises InputError for an unknown or missing name, or an invalid value.
         """
         classes = {each.name: cast("type[Settings]", each.type) for each in fields(cls)}
         for name, table in tables.items():

@@ -121,11 +121,7 @@ def append_log(run: Path, entry: LogEntry, metrics: Mapping[str, float]) -> None
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:
-    """A run's log; empty if it has none. A last line that was cut short by a kill, or is damaged, is left out.
-
-    Raises:
-        InputError: if another line is not a log entry.
-    """
+    """A run's log; empty if it has none. A last line that is damaged, or cut short by a kill, is left out."""
     lines = (run / LOG).read_bytes().splitlines() if (run / LOG).exists() else []
     entries = []
     for number, line in enumerate(lines, 1):

@@ -106,11 +106,7 @@ def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") 
 
 
 def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
-    """Read a ``config.toml``: a run's, which says what it was trained on, or one written by hand.
-
-    Raises:
-        InputError: if it cannot be read, is not TOML, or has unknown or invalid settings.
-    """
+    """Read a ``config.toml``: a run's, which says what it was trained on, or one written by hand."""
     return config_of(read_toml(path, REMEDY), path)
 
 

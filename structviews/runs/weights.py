@@ -38,10 +38,7 @@ BESIDE = 2**24
 def build_for_weights(run: Path, build: Callable[[], Built]) -> Built:
     """Build a model for a run's weights, which takes no more memory than they need, whatever its settings ask for.
 
-    Its first weights are not drawn.
-
-    Raises:
-        InputError: if the weights are missing or damaged, or the model is larger.
+    Its first weights are not drawn. Raises InputError if the weights are missing or damaged, or the model is larger.
     """
     shapes = read_head(_weights(run), REMEDY).shapes
     try:
@@ -52,11 +49,7 @@ def build_for_weights(run: Path, build: Callable[[], Built]) -> Built:
 
 
 def load_weights(run: Path, model: nn.Module) -> None:
-    """Read ``model.safetensors`` into a model.
-
-    Raises:
-        InputError: if it is missing, damaged, or of another model.
-    """
+    """Read ``model.safetensors`` into a model; raises InputError if it is missing, damaged, or of another model."""
     shapes = read_head(_weights(run), REMEDY).shapes
     for name, tensor in model.state_dict().items():
         _check_shape(run, name, shapes.get(name), tuple(tensor.shape))
@@ -79,9 +72,6 @@ def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str]
     """Copy a run's weights into another model, whose word tables have the run's ``n_words`` rows, then further ones.
 
     Weights whose names have a part in ``fresh``, such as ``.objective.``, are left as they are.
-
-    Raises:
-        InputError: if the weights are missing, damaged, or of another model.
     """
     weights = read_weights(run)
     for name, tensor in model.state_dict().items():
@@ -134,11 +124,7 @@ def load_words(run: Path, channel: str, uncased: bool = False) -> Vocabulary:
 
 
 def load_vocabularies(run: Path, config: TrainConfig, parsed: Parsed) -> dict[str, Vocabulary]:
-    """Read the vocabularies of a run's channels.
-
-    Raises:
-        InputError: if they are missing or damaged, or the encoder of the contextual channel is missing or has changed.
-    """
+    """Read the vocabularies of a run's channels; raises InputError if one, or the encoder, is missing or changed."""
     return {
         channel: ContextualWords(_encoder_of(run, config, parsed))
         if channel == CONTEXTUAL

@@ -30,14 +30,7 @@ IN_COMMON = ("views", "channels", "hidden", "word_dim", "word_pooling", "conditi
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a training run.
-
-    Attributes:
-        step: number of steps taken.
-        epoch, batch: the next batch of each rank.
-        finished: whether training has ended.
-        ranks: number of processes that train.
-    """
+    """The progress of a training run: steps taken, each rank's next epoch and batch, whether it ended, and ranks."""
 
     step: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 0
     epoch: Annotated[int, Meta(ge=0, le=MOST_EPOCHS)] = 0
@@ -95,12 +88,9 @@ def mark(run: Path, finished: bool) -> None:
 
 
 def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, rank: int = 0) -> Progress:
-    """Restore model, optimiser and random number generators from a run's latest checkpoint.
+    """Restore model, optimiser and random number generators, of one ``rank``, from a run's latest checkpoint.
 
-    The random state is that of ``rank``; a rank without a saved one keeps its current state.
-
-    Raises:
-        InputError: if the checkpoint is damaged, or of another model.
+    A rank without a saved random state keeps its own. Raises InputError for a checkpoint that is damaged, or another's.
     """
     path = _newest(run)
     if path is None:
@@ -142,8 +132,7 @@ def is_finished(config: TrainConfig, parsed: Parsed) -> bool:
 def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     """Create a run's folder, or check that it holds this same run.
 
-    Raises:
-        InputError: as ``check_same``; if the folder is there but is not a run, or cannot be made.
+    Raises InputError as ``check_same``; or if the folder is there but is not a run, or cannot be made.
     """
     run = Path(config.data.out)
     there = check_same(config, parsed)
@@ -162,8 +151,7 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
 def check_same(config: TrainConfig, parsed: Parsed | None = None) -> bool:
     """Whether there is a run in the folder; of ``parsed``, what it was trained on, None looks at the settings alone.
 
-    Raises:
-        InputError: if it has other settings, another corpus, other word vectors or another encoder.
+    Raises InputError if it has other settings, another corpus, other word vectors or another encoder.
     """
     run = Path(config.data.out)
     if not (run / CONFIG).is_file():
@@ -193,8 +181,7 @@ def _difference(config: TrainConfig, parsed: Parsed | None) -> str:
 def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
     """The settings of the run that ``config``, on the data that ``parsed`` identifies, starts from.
 
-    Raises:
-        InputError: if it is not a run, or has other encoders or decoders, or other data.
+    Raises InputError if it is not a run, or has other encoders or decoders, or other data.
     """
     source = config.data.init_from
     stored, of_stored = load_run(Path(source))

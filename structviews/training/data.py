@@ -39,20 +39,10 @@ COMPARED = 1000
 
 
 class Inputs:
-    """The files that a run reads, opened once.
+    """The files that a run reads, opened once: its corpus, vectors and encoder, and ``parsed``, which identifies them.
 
-    Args:
-        config: names them.
-        progress: see ``WordVectors.open``.
-
-    Attributes:
-        corpus: the parsed corpus.
-        vectors: the vector file of the fixed channel; None without that channel.
-        encoder: what the contextual channel reads or a view begins from; None if there is neither.
-        parsed: what identifies them.
-
-    Raises:
-        InputError: if one is missing or invalid, or the encoder does not have the layers that are named.
+    The vectors are those of the fixed channel, the encoder is what the contextual channel reads or a view begins from;
+    None if they are not read. Raises InputError if one is missing or invalid, or the encoder lacks a layer.
     """
 
     def __init__(self, config: TrainConfig, progress: OnProgress | None = None) -> None:
@@ -80,12 +70,9 @@ class Inputs:
 
 
 class Step(NamedTuple):
-    """The data of one step.
+    """The data of one step: the run's progress after it, and the batches, on the device.
 
-    Attributes:
-        progress: that of the run after it.
-        batches: on the device.
-        words: by channel, the ids ``(U,)`` of its word table that occur in them, ascending, on the CPU.
+    ``words`` has for each channel the ids ``(U,)`` of its word table that occur in them, ascending, on the CPU.
     """
 
     progress: Progress
@@ -95,15 +82,6 @@ class Step(NamedTuple):
 
 class Data:
     """The sentences that a run trains and validates on, and this rank's batches of them.
-
-    Args:
-        config: the settings.
-        inputs: the corpus, and the encoder of the contextual channel.
-        vocabularies: by channel.
-        model: says what batches must have.
-        blueprint: of the encoder whose pieces some views read.
-        ranks: the processes that train together.
-        device: where the batches go.
 
     Attributes:
         train_rows, held_out_rows: ascending indices of sentences in the corpus.
@@ -219,10 +197,7 @@ class Data:
     def check(self) -> bool:
         """Whether some training sentence has a context; true of any corpus if the objective reads no contexts.
 
-        Warns if there is nothing to validate on.
-
-        Raises:
-            InputError: if the training sentences are all the same, by a sample of them.
+        Warns if there is nothing to validate on. Raises InputError if a sample of the sentences is all the same.
         """
         sample = self.train_rows[:: max(1, len(self.train_rows) // COMPARED)].tolist()
         first = self.corpus.sentence(sample[0]).tokens

@@ -136,14 +136,10 @@ def sweep_jobs(
     settings: Mapping[str, Any],
     base: TrainConfig | None = None,
 ) -> list[TrainConfig]:
-    """The settings of all runs, ordered by seed, so that the first complete table is ready early.
+    """The settings of all runs, by seed from 1, so that the first complete table is ready early.
 
-    Args:
-        sets: the views of each set.
-        seeds: number of seeds, counted from 1.
-        folder: parent of the runs' folders, which are named after views and seed.
-        settings: common to all runs.
-        base: where the other settings come from; by default their defaults.
+    ``sets`` are their views; the runs go below ``folder``, named after views and seed. ``settings`` are common to all,
+    and go before those of ``base``.
     """
     if not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"seeds = {seeds}: give at least 1 and at most {MOST_SEEDS}")
@@ -159,28 +155,9 @@ def sweep_jobs(
     return jobs
 
 
-def train_jobs(jobs: Sequence[TrainConfig], console: Console, ranks: Ranks | None = None) -> list[Path]:
-    """Train all unfinished runs in turn, see ``train``; return the folders of all runs. Finished runs are kept."""
-    ranks = ranks or Ranks()
-    runs = []
-    for number, config in enumerate(jobs, 1):
-        if ranks.leads:
-            say(console, f"run {number} of {len(jobs)}: {config.data.out}")
-        runs.append(train(config, console, ranks))
-    return runs
-
-
 @dataclass(frozen=True)
 class Estimate:
-    """What a training run needs.
-
-    Attributes:
-        steps: number of steps.
-        parameters: number of trainable parameters.
-        gigabytes: weights, gradients and Adam's two moments, without activations.
-        sentences_per_second: measured on a few batches.
-        seconds: all steps at that rate.
-    """
+    """What a training run needs: trainable parameters, and memory without activations, as measured on a few batches."""
 
     steps: int
     parameters: int

@@ -53,9 +53,7 @@ class Agreement(NamedTuple):
 class Ranks:
     """The processes that train together; by default a single process.
 
-    Attributes:
-        rank: this process' number, from 0; only rank 0, the leader, writes files and prints.
-        count: K.
+    This one is number ``rank`` of ``count``; only rank 0, the leader, writes files and prints.
     """
 
     def __init__(self, rank: int = 0, count: int = 1, store: dist.Store | None = None):
@@ -252,14 +250,10 @@ def _start() -> Ranks:
 
 
 def deal(starts: Array, count: int) -> Array:
-    """Split sentences into contiguous shares of whole documents, as equal as possible.
+    """Split sentences into ``count`` contiguous shares of whole documents, as equal as possible.
 
-    Args:
-        starts: ``(documents + 1,)`` the first sentence of each document, and the end.
-        count: number of shares.
-
-    Returns:
-        ``(count + 1,)`` the first sentence of each share, and the end. With too few documents, some shares are empty.
+    ``starts (documents + 1,)`` are the first sentence of each document, and the end; the result ``(count + 1,)`` those
+    of the shares, some of which are empty if there are too few documents.
     """
     wanted = starts[-1] * np.arange(count + 1) / count
     after = np.searchsorted(starts, wanted).clip(1)

@@ -41,18 +41,9 @@ class Silent:
 
 
 class Reporter(Silent):
-    """Reports on one run, from the step that it starts or resumes at.
+    """Reports on one run, to its log, the console and a bar, and to TensorBoard if asked to.
 
-    Drops lines of the log after that step, since they will be written again.
-
-    Args:
-        run: its folder.
-        start: where training starts or resumes.
-        objectives: the channels' objectives, by channel.
-        console: where lines are printed.
-        bar: shows the steps.
-        last: number of the last step.
-        tensorboard: whether to also write TensorBoard's files.
+    Drops lines of the log after the step that training starts or resumes at, since they will be written again.
     """
 
     def __init__(

@@ -46,13 +46,8 @@ def training_bytes(model: nn.Module) -> int:
 class Training:
     """Model, data and optimiser of a run.
 
-    Args:
-        config: the settings.
-        ranks: the processes that train together; only this one by default.
-        inputs: the files that the settings name, if they are open.
-
     Attributes:
-        inputs: these files.
+        inputs: the files that the settings name.
         vocabularies: by channel.
         blueprint: of the encoder that the view ``transformer`` begins from; None without that view.
 
@@ -124,11 +119,7 @@ class Training:
         self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
 
     def check_learnable(self) -> None:
-        """Check that there is something to learn; writes nothing.
-
-        Raises:
-            InputError: if no sentence has a context, all candidates are right, or all sentences are the same.
-        """
+        """Raise InputError if no sentence has a context, all candidates are right, or all sentences are the same."""
         lonely = not self.data.check()
         config, corpus = self.config, self.config.data.corpus
         size, window = config.optimisation.batch_size, 2 * config.objective.context + 1
@@ -164,15 +155,10 @@ class Training:
     def step(
         self, *batches: Batch, words: Mapping[str, np.ndarray] | None = None
     ) -> tuple[Metrics, list[list[Tensor]]]:
-        """Take one optimiser step.
+        """Take one optimiser step on the mean gradient of some batches, each scored by itself.
 
-        Args:
-            *batches: each is scored by itself; their gradients are averaged.
-            words: by channel, the ids ``(U,)`` that occur in any rank's batches, ascending, on the CPU; not
-                needed for a single batch on a single rank.
-
-        Returns:
-            The batches' mean metrics by channel, and the last batch's vectors of each channel's views.
+        ``words`` has, by channel, the ids ``(U,)`` that occur in any rank's batches, ascending, on the CPU; not needed
+        for a single batch on a single rank. Returns the batches' mean metrics by channel, and the last batch's vectors.
         """
         self.optimiser.zero_grad(set_to_none=True)
         scored = []
@@ -219,9 +205,7 @@ class Training:
     def validate(self, rows: np.ndarray | None = None) -> dict[str, float]:
         """Metrics averaged over anchors, by their ``flat`` names; empty if there are none.
 
-        Args:
-            rows: ascending indices of sentences, by default of the held-out ones; of many, evenly spaced batches
-                are used.
+        ``rows`` are ascending indices of sentences, by default the held-out ones; of many, evenly spaced batches count.
         """
         rows = self.data.held_out_rows if rows is None else rows
         totals: Metrics = {}
@@ -257,11 +241,7 @@ class Training:
             )
 
     def save(self, progress: Progress) -> None:
-        """Save the state for resuming, then the weights.
-
-        Raises:
-            DivergedError: if a loss or a weight is NaN or infinite.
-        """
+        """Save the state for resuming, then the weights; raises DivergedError if a loss or weight is not finite."""
         self.check_finite()
         if not all(bool(p.isfinite().all()) for p in self.model.parameters()):
             raise DivergedError(
