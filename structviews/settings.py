@@ -124,12 +124,12 @@ def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
 
 
 @contextmanager
-def within(place: str) -> Iterator[None]:
-    """Add a place to errors, unless it is empty."""
+def within(source: str) -> Iterator[None]:
+    """Add a source to errors, unless it is empty."""
     try:
         yield
     except InputError as error:
-        raise InputError(f"{place}: {error}" if place else str(error)) from None
+        raise InputError(f"{source}: {error}" if source else str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -145,19 +145,19 @@ class Settings:
             object.__setattr__(self, each.name, each.checked(getattr(self, each.name)))
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], place: str, **others: Any) -> Self:
+    def from_table(cls, table: Mapping[str, Any], source: str, **others: Any) -> Self:
         """From names and values, as in a table of a TOML file.
 
         Args:
             table: values by field name.
-            place: their file and table, for messages; may be empty.
+            source: their file and table, for messages; may be empty.
             **others: values of fields that are no settings.
 
         Raises:
             InputError: for an unknown or missing name, or an invalid value.
         """
         declared = {each.name: each for each in settings_of(cls)}
-        with within(place):
+        with within(source):
             for name in table:
                 if name not in declared:
                     raise InputError(f"unknown setting {name!r}: the settings are {', '.join(declared)}")

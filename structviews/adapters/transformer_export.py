@@ -24,11 +24,6 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
     between them, sentence-transformers the text as typed: to tokenisers that split off punctuation, as BERT's do, this
     is the same, but for words that structviews takes apart, such as "cannot" and "gonna", and texts without words.
 
-    Args:
-        run: a trained run.
-        out: folder to create.
-        view: one of ``Embedder.view_names``; needed only if several are transformers.
-
     Raises:
         InputError: if the run has no transformer, or several and ``view`` names none of them; if its vectors are made
             in a way that sentence-transformers has no module for, or its transformer is half of an encoder-decoder; if

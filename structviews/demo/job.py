@@ -61,7 +61,7 @@ def run_demo(folder: Path, console: Console) -> Table:
     documents, positions = (np.array([getattr(row, name) for row in parsed_rows]) for name in ("document", "position"))
     chosen = np.flatnonzero(held_out(documents, SETTINGS["seed"], SETTINGS["held_out"]))
     sentences = [parsed_rows[i].sentence for i in chosen]
-    yardstick = Yardstick(sentences, documents[chosen], positions[chosen], seed=SETTINGS["seed"])
+    yardstick = Yardstick(sentences, documents[chosen], positions[chosen])
     rows = [yardstick.measure_untrained(2 * SETTINGS["hidden"])]
     for name, run in runs.items():
         with rate_bar(console, f"measuring {name}", "sentences") as bar:

@@ -52,22 +52,18 @@ class Yardstick:
     """
 
     def __init__(
-        self,
-        sentences: Sequence[ParsedSentence],
-        documents: NDArray[np.integer],
-        positions: NDArray[np.integer],
-        seed: int = 0,
+        self, sentences: Sequence[ParsedSentence], documents: NDArray[np.integer], positions: NDArray[np.integer]
     ) -> None:
         self.sentences = sentences
         self.documents = documents
         self.positions = positions
-        self.trials = neighbour_trials(documents, positions, [s.tokens for s in sentences], seed=seed)
+        self.trials = neighbour_trials(documents, positions, [s.tokens for s in sentences], seed=0)
         self.length_classes = length_classes(sentences)
         self.constituent_classes = top_constituent_classes(sentences)
 
-    def measure_untrained(self, dim: int, seed: int = 0) -> Row:
+    def measure_untrained(self, dim: int) -> Row:
         """Measure the mean of random word vectors as a baseline."""
-        return self.measure(UNTRAINED, random_bag([sentence.tokens for sentence in self.sentences], dim, seed))
+        return self.measure(UNTRAINED, random_bag([sentence.tokens for sentence in self.sentences], dim))
 
     def measure(self, name: str, vectors: NDArray[np.floating]) -> Row:
         """Measure the vectors ``(n, d)`` of the held-out sentences, as the row ``name``."""

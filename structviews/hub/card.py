@@ -62,6 +62,12 @@ def model_card(
         raise InputError(f"{error.name} is not installed: pip install 'structviews[hub]'") from None
 
     parts = list(map(_part, trained_parts(run)))
+    compared = []
+    for baseline in baselines:
+        settings = read_settings(baseline)
+        vectors = Path(str(settings.get("vectors") or settings.get("words", {}).get("vectors", ""))).name
+        kind = str(settings.get(BASELINE, run_kind(baseline)))
+        compared.append({"name": baseline.resolve().name, "kind": kind, "vectors": vectors})
     languages = sorted({part["language"] for part in parts})
     header = ModelCardData(
         language=languages,
@@ -89,7 +95,7 @@ def model_card(
         untrained=run_kind(run) == "random",
         parts=parts,
         scores=_scores(run, baselines, published),
-        baselines=list(map(_baseline, baselines)),
+        baselines=compared,
         about=about.strip(),
         settings=(run / CONFIG).read_text("utf-8"),
         licence=licence,
@@ -138,14 +144,6 @@ def _scores(run: Path, baselines: Sequence[Path], published: str) -> str:
             )
     table = score_table([run, *baselines], tasks=tasks, intervals=bool(baselines), published=published)
     return as_markdown(replace(table, notes=[]))
-
-
-def _baseline(run: Path) -> dict[str, str]:
-    """The card's entry for a baseline."""
-    settings = read_settings(run)
-    vectors = str(settings.get("vectors") or settings.get("words", {}).get("vectors", ""))
-    kind = str(settings.get(BASELINE, run_kind(run)))
-    return {"name": run.resolve().name, "kind": kind, "vectors": Path(vectors).name}
 
 
 def _evaluations(run: Path) -> list[Any]:

@@ -138,9 +138,9 @@ def measures(task: str, entry: Mapping[str, Any]) -> dict[str, float]:
 
 def differences(job: Reproduction, results: Mapping[str, Any]) -> list[str]:
     """In what a reproduction differs from the paper, a line each; not what the paper leaves open."""
-    found = [*_of_data(job), *_of_settings(job), *_of_tasks(job, results)]
     own = [job.recipe, *(run for run, _ in job.recipe.runs.values())]
-    return list(dict.fromkeys([*found, *(line for recipe in own for line in recipe.source.differs)]))
+    stated = (line for recipe in own for line in recipe.source.differs)
+    return list(dict.fromkeys([*_of_data(job), *_of_choices(job, results), *stated]))
 
 
 def _of_data(job: Reproduction) -> Iterator[str]:
@@ -164,16 +164,13 @@ def _of_data(job: Reproduction) -> Iterator[str]:
         yield f"vocabulary: not expanded to the words of {names} (--vectors)"
 
 
-def _of_settings(job: Reproduction) -> Iterator[str]:
+def _of_choices(job: Reproduction, results: Mapping[str, Any]) -> Iterator[str]:
     for name, value in job.scale.items():
         for folder, config in job.configs.items():
             words = {"vectors": "x"} if FIXED in config.words.channels else {}
             own = job.recipe.runs[folder.name][0].config(corpus="", **words).flat()[name]
             if own != value:
                 yield f"{name} = {value}, not {own} (--{name})"
-
-
-def _of_tasks(job: Reproduction, results: Mapping[str, Any]) -> Iterator[str]:
     wanted = job.recipe.evaluation.tasks
     found, unavailable = job.tasks
     if left_out := [task for task in wanted if job.chosen_tasks and task not in {each.name for each in found}]:

@@ -19,12 +19,10 @@ from structviews.runs.settings_file import toml_text, toml_value
 from structviews.runs.which_vectors import JOINS, Representation
 from structviews.runtime.documents import read_toml
 from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of, within
-from structviews.words import FIXED, TRAINED
+from structviews.words import TRAINED
 
 ROWS = Path(__file__).with_name("rows")
 REMEDY = "see the recipes in structviews/recipes/rows"
-# Settings of training that belong to whoever uses the recipe.
-OWN = ("corpus", "vectors", "out", "seed")
 
 
 @dataclass(frozen=True)
@@ -125,18 +123,6 @@ class Recipe:
         for key, value in (("join", self.join), ("similarity_join", self.similarity_join or self.join)):
             if value not in JOINS:
                 raise unknown(key, value, JOINS)
-        for key in OWN:
-            if key in self.settings:
-                raise InputError(f"settings.{key}: not a recipe's: leave it out, users give it with --{key}")
-        if self.settings and self.evaluation.transductive and not self.settings.get("remove_component"):
-            raise InputError("evaluation.transductive: no component is removed: set settings.remove_component")
-        channels = self.channels
-        if FIXED in channels and not self.vectors:
-            raise InputError(f"settings.channels: {FIXED} words need a table vectors with their name: add it")
-        if self.vectors and self.vectors.expand and TRAINED not in channels:
-            raise InputError("vectors.expand: no channel of trained words to expand: leave it out")
-        if self.vectors and not self.vectors.expand and FIXED not in channels:
-            raise InputError("vectors: nothing reads them: add the channel fixed or expand = true, or remove them")
 
     @classmethod
     def load(cls, name: str) -> Self:
@@ -247,17 +233,17 @@ def _table(value: object, place: str) -> Mapping[str, Any]:
 
 def published_row(row: str) -> list[Published]:
     """The figures of a row of published.toml, such as ``Q 1: MC-QT; BookCorpus``: paper, table, model and corpus."""
-    where, _, what = row.partition(": ")
-    paper, _, table = where.partition(" ")
-    model, _, corpus = what.partition("; ")
-    of_table = [each for each in published() if (each.paper, each.table) == (paper, table)]
-    found = [each for each in of_table if (each.model, each.corpus) == (model, corpus)]
-    if not found:
-        models = dict.fromkeys(f"{where}: {each.model}{each.corpus and f'; {each.corpus}'}" for each in of_table)
-        raise unknown(
-            "published row", row, models or sorted({f"{each.paper} {each.table}: ..." for each in published()})
-        )
-    return found
+    if row not in (rows := _published_rows()):
+        raise unknown("published row", row, rows, "see published.toml")
+    return rows[row]
+
+
+@cache
+def _published_rows() -> dict[str, list[Published]]:
+    rows: dict[str, list[Published]] = {}
+    for each in published():
+        rows.setdefault(f"{each.paper} {each.table}: {each.model}{each.corpus and f'; {each.corpus}'}", []).append(each)
+    return rows
 
 
 def names() -> list[str]:

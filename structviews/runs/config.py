@@ -192,7 +192,25 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not self.data.out:
             object.__setattr__(self, "data", replace(self.data, out=str(RUNS / "-".join(self.views.names))))
-        _check_channels(self.words)
+        channels, vectors = self.words.channels, self.words.vectors
+        listed = ",".join(channels)
+        if not channels or len(set(channels)) < len(channels):
+            raise InputError(f"channels = {listed!r}: name each channel once")
+        if FIXED in channels and not vectors:
+            raise InputError(
+                f"channels = {listed}: the channel {FIXED!r} needs word vectors: give a file with --vectors; "
+                "`structviews vectors` can make one"
+            )
+        if vectors and FIXED not in channels:
+            raise InputError(
+                f"vectors = {vectors}: only the channel {FIXED!r} reads them: add --channels {FIXED} or "
+                f"--channels {FIXED},{TRAINED}"
+            )
+        if self.words.unknown_words != ZERO and FIXED not in channels:
+            raise InputError(
+                f"unknown_words = {self.words.unknown_words}: only the channel {FIXED!r} has such words: leave it out, "
+                f"or add --channels {FIXED}"
+            )
         _check_encoder(self.words, self.views.names, self.objective.name)
         for name in self.views.names if self.words.cut_off else ():
             if VIEWS[name].needs != "tokens":
@@ -217,8 +235,8 @@ class TrainConfig:
         return cls.from_flat(settings, "settings")
 
     @classmethod
-    def from_flat(cls, settings: Mapping[str, Any], place: str) -> Self:
-        """From settings by flat name, as flags give them; ``place`` says where they come from, for messages.
+    def from_flat(cls, settings: Mapping[str, Any], source: str) -> Self:
+        """From settings by flat name, as flags give them; ``source`` says where they come from, for messages.
 
         Raises InputError for an unknown or missing name, or an invalid value.
         """
@@ -228,7 +246,7 @@ class TrainConfig:
             if each.flat in own:
                 tables[section][each.name] = own.pop(each.flat)
             elif each.default is MISSING:
-                raise InputError(f"{place}: the setting {each.flat!r} is missing")
+                raise InputError(f"{source}: the setting {each.flat!r} is missing")
         objective = tables["objective"].get("name", ObjectiveChoice.name)
         views = tables["views"]["names"] if isinstance(tables["views"]["names"], list | tuple) else ()
         chosen = [("objective", objective, OBJECTIVES[objective].Config)] if objective in OBJECTIVES else []
@@ -240,21 +258,23 @@ class TrainConfig:
                     tables[section].setdefault(name, {})[each.name] = own[each.flat]
                     belonging.add(each.flat)
         for flat in own.keys() - belonging:
-            raise InputError(_not_chosen(flat, own[flat], objective, place))
+            raise InputError(_not_chosen(flat, own[flat], objective, source))
         return cls.from_table(tables, "")
 
     @classmethod
-    def from_table(cls, tables: Mapping[str, Any], place: str) -> Self:
-        """From the tables of a TOML file, whose ``place`` is for messages; defaults for missing ones.
+    def from_table(cls, tables: Mapping[str, Any], source: str) -> Self:
+        """From the tables of a TOML file, whose ``source`` is for messages; defaults for missing ones.
 
         Raises InputError for an unknown or missing name, or an invalid value.
         """
         classes = {each.name: cast("type[Settings]", each.type) for each in fields(cls)}
         for name, table in tables.items():
             if name not in classes:
-                raise InputError(f"{place}: unknown table [{name}]: the tables are {', '.join(classes)}")
+                raise InputError(f"{source}: unknown table [{name}]: the tables are {', '.join(classes)}")
             if not isinstance(table, Mapping):
-                raise InputError(f"{place}: {name} = {table!r}: not a table: write [{name}] with its settings below it")
+                raise InputError(
+                    f"{source}: {name} = {table!r}: not a table: write [{name}] with its settings below it"
+                )
         built: dict[str, Any] = {}
         for name, section in classes.items():
             table = dict(tables.get(name, {}))
@@ -262,8 +282,8 @@ class TrainConfig:
             if section in (Views, ObjectiveChoice):  # tables of views and objectives are below theirs
                 inner = [key for key, value in table.items() if isinstance(value, Mapping)]
                 others["options"] = {key: table.pop(key) for key in inner}
-            built[name] = section.from_table(table, place and f"{place}: [{name}]", **others)
-        with within(place):
+            built[name] = section.from_table(table, source and f"{source}: [{name}]", **others)
+        with within(source):
             return cls(**built)
 
     @classmethod
@@ -302,10 +322,10 @@ class TrainConfig:
         flat = self.flat()
         objective = OBJECTIVES[changes.get("objective", self.objective.name)]
         configs = [objective.Config, *(VIEWS[name].Config for name in changes.get("views", self.views.names))]
-        known = {each.flat for config in configs for each in settings_of(config)}
-        known |= {each.flat for _, each in self.settings()}
+        declared = {each.flat for config in configs for each in settings_of(config)}
+        declared |= {each.flat for _, each in self.settings()}
         for _, each, _ in self.own_settings():
-            if each.flat not in known and flat[each.flat] == each.default:
+            if each.flat not in declared and flat[each.flat] == each.default:
                 del flat[each.flat]
         return type(self).from_flat(flat | changes, "settings")
 
@@ -325,7 +345,7 @@ def _options(section: Settings) -> Mapping[str, Settings]:
     return section.options if isinstance(section, Views) else {}
 
 
-def _not_chosen(flat: str, value: Any, objective: str, place: str) -> str:
+def _not_chosen(flat: str, value: Any, objective: str, source: str) -> str:
     """The message for a setting that the run does not have."""
     if objectives := having(OBJECTIVES, flat):
         return (
@@ -334,8 +354,8 @@ def _not_chosen(flat: str, value: Any, objective: str, place: str) -> str:
         )
     if views := having(VIEWS, flat):
         return f"{flat} = {value!r}: only for the view {' or '.join(views)}: leave it out, or add the view"
-    known = ", ".join(each.flat for _, each in TrainConfig.settings())
-    return f"{place}: unknown setting {flat!r}: the settings are {known}"
+    common = ", ".join(each.flat for _, each in TrainConfig.settings())
+    return f"{source}: unknown setting {flat!r}: the settings are {common}"
 
 
 def having(registry: Registry[Any], flat: str) -> list[str]:
@@ -346,29 +366,6 @@ def having(registry: Registry[Any], flat: str) -> list[str]:
 def loose_settings() -> frozenset[tuple[str, str]]:
     """The tables and names of settings that do not distinguish runs."""
     return frozenset((section, each.name) for section, each in TrainConfig.settings() if not each.compare)
-
-
-def _check_channels(words: Words) -> None:
-    """Raise InputError unless the channels have the files that they read, and these a channel."""
-    channels, vectors = words.channels, words.vectors
-    listed = ",".join(channels)
-    if not channels or len(set(channels)) < len(channels):
-        raise InputError(f"channels = {listed!r}: name each channel once")
-    if FIXED in channels and not vectors:
-        raise InputError(
-            f"channels = {listed}: the channel {FIXED!r} needs word vectors: give a file with --vectors; "
-            "`structviews vectors` can make one"
-        )
-    if vectors and FIXED not in channels:
-        raise InputError(
-            f"vectors = {vectors}: only the channel {FIXED!r} reads them: add --channels {FIXED} or "
-            f"--channels {FIXED},{TRAINED}"
-        )
-    if words.unknown_words != ZERO and FIXED not in channels:
-        raise InputError(
-            f"unknown_words = {words.unknown_words}: only the channel {FIXED!r} has such words: leave it out, "
-            f"or add --channels {FIXED}"
-        )
 
 
 def _check_encoder(words: Words, views: Sequence[str], objective: str) -> None:

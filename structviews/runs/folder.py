@@ -43,9 +43,9 @@ def find_runs(folder: Path) -> list[Path]:
     Hidden folders, links to folders and what is within a run are not searched.
     """
     found = []
-    for place, inner, files in os.walk(folder):
+    for path, inner, files in os.walk(folder):
         if CONFIG in files:
-            found.append(Path(place))
+            found.append(Path(path))
             inner.clear()
         inner[:] = sorted(name for name in inner if not name.startswith("."))
     return found
@@ -133,10 +133,10 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _log_entry(line: bytes, place: str) -> dict[str, Any]:
+def _log_entry(line: bytes, source: str) -> dict[str, Any]:
     remedy = "remove this line"
-    entry: dict[str, Any] = parse_json(line, LogEntry, place, remedy)
-    converted(metrics_of(entry), dict[str, float], place, remedy)
+    entry: dict[str, Any] = parse_json(line, LogEntry, source, remedy)
+    converted(metrics_of(entry), dict[str, float], source, remedy)
     return entry
 
 

@@ -20,6 +20,7 @@ from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder
 from structviews.runtime.device import TooLargeError, Unfilled
 from structviews.runtime.documents import checked
 from structviews.runtime.seals import damaged, read_arrays, read_head, read_tensors, write_arrays
+from structviews.runtime.wording import reason
 from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.sub_words import LONGEST_NGRAM, SubWords
 from structviews.words.vocabulary import Vocabulary
@@ -58,7 +59,7 @@ def load_weights(run: Path, model: nn.Module) -> None:
     try:
         model.load_state_dict(read_weights(run))
     except RuntimeError as error:
-        raise _other_weights(run, error) from None
+        raise _other_weights(run, reason(error)) from None
     for name, digest in digests.items():
         if not torch.equal(model.get_buffer(name), digest):
             raise InputError(
@@ -99,9 +100,8 @@ def _check_shape(run: Path, name: str, found: tuple[int, ...] | None, wanted: tu
         raise _other_weights(run, f"{name} {there}, expected {wanted}")
 
 
-def _other_weights(run: Path, what: object) -> InputError:
-    reason = " ".join(str(what).split())[:200]
-    return InputError(f"{run / WEIGHTS}: not the weights of this run's model: {reason}: train it again with --out")
+def _other_weights(run: Path, why: str) -> InputError:
+    return InputError(f"{run / WEIGHTS}: not the weights of this run's model: {why}: train it again with --out")
 
 
 def save_vocabularies(run: Path, vocabularies: Mapping[str, Vocabulary]) -> None:

@@ -206,8 +206,8 @@ class Data:
                 f"{self.corpus.path}: all its sentences are the same, so there is nothing to learn: give another corpus"
             )
         if self.config.data.held_out and not len(self.held_out_rows) and self.ranks.leads:
-            what = "one document, which is not split: none is held out for validation"
-            warnings.warn(f"{self.corpus.path}: {what}", stacklevel=3)
+            message = "one document, which is not split: none is held out for validation"
+            warnings.warn(f"{self.corpus.path}: {message}", stacklevel=3)
         if not self.reads_neighbours:
             return True
         chosen = np.isin(np.arange(len(self.corpus)), self.train_rows, assume_unique=True)

@@ -20,7 +20,7 @@ from structviews.runtime.terminal import Terminal, rate_bar, say
 from structviews.training.checkpoint import Progress, is_finished, mark, open_run
 from structviews.training.data import Inputs, Step
 from structviews.training.ranks import Ranks
-from structviews.training.reporting import Reporter, Silent, cosines, require_tensorboard
+from structviews.training.reporting import Reporter, cosines, require_tensorboard
 from structviews.training.trainer import Training, flat, training_bytes
 from structviews.words import CONTEXTUAL
 
@@ -85,11 +85,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
                 source = f"read from {training.data.states.path}" if training.data.states else computed
                 say(console, f"states of {config.words.encoder}: {source}")
             start = training.restore()
-            reporter = Silent()
-            if ranks.leads:
-                objectives = {name: channel.objective for name, channel in training.model.each()}
-                last, events = training.data.last_step(start), config.monitoring.tensorboard
-                reporter = Reporter(run, start, objectives, console, bar, last, events)
+            reporter = Reporter(training, start, console, bar)
             progress = _take_steps(training, start, reporter, monitor)
             training.save(progress)
         if ranks.leads:
@@ -99,7 +95,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
     return run
 
 
-def _take_steps(training: Training, start: Progress, reporter: Silent, monitor: "Monitor | None") -> Progress:
+def _take_steps(training: Training, start: Progress, reporter: Reporter, monitor: "Monitor | None") -> Progress:
     """Take all steps from ``start`` on; return the progress reached."""
     monitoring, progress = training.config.monitoring, start
     with stop_signals() as stopped:
@@ -121,11 +117,11 @@ def _take_steps(training: Training, start: Progress, reporter: Silent, monitor: 
                 reporter.step(progress, means)
             # The progress after an epoch is the start of the next.
             if progress.batch == 0 or progress.step % monitoring.validate_every == 0:
-                reporter.validation(progress, training.validate)
+                reporter.validation(progress)
             if monitor and progress.step % monitoring.eval_every == 0:
-                reporter.evaluation(progress, monitor.score)
+                reporter.evaluation(progress, monitor.score())
         if progress.batch and progress.step % monitoring.validate_every:  # not validated yet
-            reporter.validation(progress, training.validate)
+            reporter.validation(progress)
     return progress
 
 

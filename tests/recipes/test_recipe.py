@@ -47,12 +47,16 @@ def test_recipes_state_what_moves_results_and_their_settings_hold(vectors):
         assert set(recipe.evaluation.tasks) <= set(TASKS), name
         assert recipe.evaluation.protocol in PROTOCOLS, name
         assert recipe.corpus.sentences > 1_000_000, name
+        assert not {"corpus", "vectors", "out", "seed"} & recipe.settings.keys(), name  # which users choose
         if recipe.members:
             continue
         assert set(recipe.settings) >= STATED, name
         assert recipe.source.open, name
         assert recipe.source.differs, name
         assert recipe.evaluation.transductive == recipe.settings.get("remove_component", False), name
+        expand = bool(recipe.vectors and recipe.vectors.expand)
+        assert bool(recipe.vectors) == ("fixed" in recipe.channels or expand), name
+        assert "trained" in recipe.channels or not expand, name
         config = recipe.config(corpus="x", **({"vectors": str(vectors)} if "fixed" in recipe.channels else {}))
         assert (config.optimisation.lr, config.optimisation.epochs) == (5e-4, 1), name
         assert config.optimisation.batch_size in (400, 512, 1500), name
@@ -233,11 +237,6 @@ def test_members_of_the_same_seed_are_one_run_and_have_what_is_not_the_joint(own
         ('paper = "Z"\n' + VIEWS, "unknown paper 'Z': choose one of S, Q, M, F, C"),
         (VIEWS + 'published = ["Q 1: MC-QT"]\n', "unknown published row 'Q 1: MC-QT' (did you mean"),
         (HEAD, "neither or both of settings and members"),
-        (VIEWS + "settings.seed = 3\n", "settings.seed: not a recipe's"),
-        (FIXED, "fixed words need a table vectors"),
-        (VIEWS + WORDS, "vectors: nothing reads them"),
-        (FIXED.replace(', "trained"', "") + WORDS + "vectors.expand = true\n", "no channel of trained words"),
-        (VIEWS + "evaluation.transductive = true\n", "no component is removed"),
         (HEAD + "members = 3\n", "members: not a list"),
         (HEAD + "members = [3]\n", "members[0]: not a table"),
         (HEAD + 'members = [{ recipe = "x-qt" }]\n', "members[0]: unknown recipe 'x-qt' (did you mean"),

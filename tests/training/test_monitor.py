@@ -5,15 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from corpora import (
-    RandomParser,
-    opened,
-    random_trees,
-    small_config,
-    small_sts14,
-    topic_corpus,
-    write_corpus,
-)
+from corpora import RandomParser, opened, random_trees, small_config, small_sts14, topic_corpus, write_corpus
 from test_training import log_of, result
 from vector_files import random_vectors, write_vectors
 
@@ -22,6 +14,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer
 from structviews.errors import InputError
 from structviews.evaluation.senteval.suite import evaluate
+from structviews.evaluation.senteval.tasks.pairs import PUBLISHED
 from structviews.training.checkpoint import extend, extended, read_progress
 from structviews.training.loop import train
 from structviews.training.monitor import Monitor
@@ -38,14 +31,8 @@ def config(tmp_path):
 def senteval(tmp_path, monkeypatch):
     """STS14 with a few pairs a data set, whole by its own measure."""
     for file, size in small_sts14(tmp_path / "senteval").items():
-        monkeypatch.setitem(tasks_published(), file, size)
+        monkeypatch.setitem(PUBLISHED, file, size)
     return tmp_path / "senteval"
-
-
-def tasks_published():
-    from structviews.evaluation.senteval.tasks.pairs import PUBLISHED  # which adds its own
-
-    return PUBLISHED
 
 
 def test_a_fixed_channel_knows_all_words_of_its_file(senteval, tmp_path, parser):
@@ -145,19 +132,15 @@ def points(run):
     return found
 
 
-def expected_points(run):
-    return [
-        (f"{entry['kind']}/{name}", entry["step"], value)
+def assert_points(run):
+    found = points(run)
+    expected = [
+        (f"{entry['kind']}/{name}", entry["step"], pytest.approx(value, rel=1e-6, abs=1e-6))
         for entry in log_of(run)
         for name, value in entry.items()
         if name not in ("kind", "step", "epoch")
     ]
-
-
-def assert_points(run):
-    found, expected = points(run), expected_points(run)
-    assert [point[:2] for point in found] == [point[:2] for point in expected]
-    assert [point[2] for point in found] == pytest.approx([point[2] for point in expected], rel=1e-6, abs=1e-6)
+    assert found == expected
     assert len(set(found)) == len(found) > 0
 
 
