@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
-from functools import cache
 from typing import Any, Self, get_args, get_type_hints
 
 from structviews.errors import InputError, unknown
@@ -80,7 +79,8 @@ class Setting:
         """
         several = self.kind in (NAMES, NUMBERS) and isinstance(value, list | tuple)
         of_one = get_args(self.kind)[0] if several else self.kind
-        values = tuple(float(v) if of_one is float and type(v) is int else v for v in (value if several else (value,)))
+        values: tuple[Any, ...] = tuple(value) if several else (value,)
+        values = tuple(float(each) if of_one is float and type(each) is int else each for each in values)
         value = values if several else values[0]
         if any(type(each) is not of_one for each in values):
             raise InputError(f"{self.flat} = {value!r} is not of type {TYPE_NAMES[self.kind]}")
@@ -109,7 +109,6 @@ def setting(default: Any, help: str, *, compare: bool = True, **declared: Any) -
     return field(default=default, compare=compare, metadata={DECLARATION: {"help": help, **declared}})
 
 
-@cache
 def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
     """The settings of a class, in order; other fields are left out."""
     kinds = get_type_hints(cls)

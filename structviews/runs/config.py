@@ -293,17 +293,17 @@ class TrainConfig:
             for each in settings_of(cast("type[Settings]", section.type)):
                 yield section.name, each
 
-    def own_settings(self) -> Iterator[tuple[str, Setting, Settings]]:
-        """All settings of this run, each with its table's name and the object that holds its value."""
+    def own_settings(self) -> Iterator[tuple[Setting, Any]]:
+        """All settings of this run, each with its value."""
         for section in fields(self):
-            holder = getattr(self, section.name)
-            for each_holder in (holder, *_options(holder).values()):
-                for each in settings_of(type(each_holder)):
-                    yield section.name, each, each_holder
+            table = getattr(self, section.name)
+            for holder in (table, *_options(table).values()):
+                for each in settings_of(type(holder)):
+                    yield each, getattr(holder, each.name)
 
     def flat(self) -> dict[str, Any]:
         """The values by flat name."""
-        return {each.flat: getattr(holder, each.name) for _, each, holder in self.own_settings()}
+        return {each.flat: value for each, value in self.own_settings()}
 
     def table(self) -> dict[str, Any]:
         """The tables of ``config.toml``."""
@@ -319,23 +319,18 @@ class TrainConfig:
         Raises:
             InputError: as ``from_flat``; also if a replaced objective or view had a setting that is not at its default.
         """
-        flat = self.flat()
         objective = OBJECTIVES[changes.get("objective", self.objective.name)]
         configs = [objective.Config, *(VIEWS[name].Config for name in changes.get("views", self.views.names))]
         declared = {each.flat for config in configs for each in settings_of(config)}
         declared |= {each.flat for _, each in self.settings()}
-        for _, each, _ in self.own_settings():
-            if each.flat not in declared and flat[each.flat] == each.default:
-                del flat[each.flat]
-        return type(self).from_flat(flat | changes, "settings")
+        own = {e.flat: value for e, value in self.own_settings() if e.flat in declared or value != e.default}
+        return type(self).from_flat(own | changes, "settings")
 
     def difference(self, other: "TrainConfig") -> str | None:
         """The flat name of the first setting that makes the other a different run; None if they are the same."""
         others = other.flat()
-        for _, each, holder in self.own_settings():
-            if each.compare and others.get(each.flat) != getattr(holder, each.name):
-                return each.flat
-        return None
+        differing = (e.flat for e, value in self.own_settings() if e.compare and others.get(e.flat) != value)
+        return next(differing, None)
 
 
 def _options(section: Settings) -> Mapping[str, Settings]:

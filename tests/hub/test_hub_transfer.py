@@ -58,7 +58,7 @@ def trained(corpus):
 @pytest.fixture(scope="module")
 def joined(corpus, trained):
     other = make_baseline(
-        "random", corpus, corpus.parent / "random", None, {"views": ["avg", "seq"], "hidden": 8}, _quiet()
+        "random", corpus, corpus.parent / "random", None, {"views": ["avg", "seq"], "hidden": 8}, Console(quiet=True)
     )
     first = join_runs([trained, other], corpus.parent / "joined")
     return join_runs([first, other], corpus.parent / "joined-twice", "concatenation")
@@ -68,10 +68,6 @@ def joined(corpus, trained):
 def vectors(corpus):
     words = sorted(count_words(opened(corpus)))
     return write_vectors(corpus.parent / "v.vec", words, random_vectors(words, 5))
-
-
-def _quiet():
-    return Console(quiet=True)
 
 
 class Folder:
@@ -256,7 +252,9 @@ def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
     ]
     pulled = pull("me/x", tmp_path / "pulled")
     sentences = [["elsewhere"], ["zzz"], ["the", "nowhere"]]
-    write_vectors(tmp_path / "larger.vec", ["elsewhere", *_words(vectors)], _rows(vectors))
+    file = WordVectors.open(vectors)
+    rows = np.concatenate([np.ones((1, file.dim), np.float32), file.rows(np.arange(len(file)))])
+    write_vectors(tmp_path / "larger.vec", ["elsewhere", *file.words.to_pylist()], rows)
     with pytest.warns(
         UserWarning, match=r"pulled: words outside its vocabulary are unknown, .* v\.vec is not there: give"
     ):
@@ -266,28 +264,16 @@ def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
     after = Embedder.load(pulled).encode(sentences)
     assert np.abs(after[0] - before[0]).max() > 1e-3
     np.testing.assert_allclose(after[1:], before[1:], atol=1e-6)
-    for path in ("../v.vec", "/home/me/v.vec", r"C:\v.vec"):
-        settings = read_settings(pulled)
+    settings = read_settings(pulled)
+    for path in ("../v.vec", r"C:\v.vec"):
         settings["words"]["vectors"] = path
         write_settings(remote / "me/x", settings)
-        with pytest.raises(
-            InputError, match=r"config\.toml: refers to a local file .*v\.vec'\): ask its owner to name"
-        ):
+        with pytest.raises(InputError, match=r"config\.toml: refers to a local file .*v\.vec'\): ask its owner to"):
             pull("me/x", tmp_path / "again")
 
 
-def _words(path):
-    return WordVectors.open(path).words.to_pylist()
-
-
-def _rows(path):
-    """The vectors of a file after one of ones."""
-    file = WordVectors.open(path)
-    return np.concatenate([np.ones((1, file.dim), np.float32), file.rows(np.arange(len(file)))])
-
-
 def test_what_is_not_whole_in_its_folder_is_not_pushed(corpus, vectors, trained, remote, tmp_path):
-    average = make_baseline("average", corpus, tmp_path / "average", vectors, None, _quiet())
+    average = make_baseline("average", corpus, tmp_path / "average", vectors, None, Console(quiet=True))
     for run in (average, join_runs([trained, average], tmp_path / "joined")):
         with pytest.raises(InputError, match="a run of kind 'baseline' reads a file outside its folder"):
             push(run, "me/x")

@@ -5,7 +5,6 @@ import pickle
 import re
 import shutil
 import sys
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -22,11 +21,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
-from structviews.evaluation.scores.results import (
-    load_results,
-    results_name,
-    save_results,
-)
+from structviews.evaluation.scores.results import load_results, results_name, save_results
 from structviews.hub.card import model_card
 from structviews.hub.portable import HEADER, check_arrived, read_sources, stage, summed
 from structviews.runs import bundled
@@ -82,13 +77,6 @@ def average(corpus, vectors):
 
 
 @pytest.fixture
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-@pytest.fixture
 def packed(run, tmp_path):
     pack(run, tmp_path / "default", WORDS)
     return tmp_path / "default"
@@ -131,17 +119,13 @@ def test_what_a_packed_run_holds(run, packed, corpus):
         words = load_words(run, channel).words
         assert load_words(packed, channel).words == words[: WORDS + 1]
         assert len(words) > WORDS + 1
-    settings = read_settings(packed)
-    assert [settings["data"]["corpus"], settings["words"]["vectors"], settings["data"]["out"]] == [
-        "x.parsed",
-        "v.vec",
-        "dep-const",
-    ]
+    own = read_settings(packed)
+    assert (own["data"]["corpus"], own["words"]["vectors"], own["data"]["out"]) == ("x.parsed", "v.vec", "dep-const")
     for path in packed.iterdir():
         assert str(corpus.parent).encode() not in path.read_bytes()
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.filterwarnings("error")
 def test_a_packed_run_looks_for_no_file(packed, vectors):
     """Its words are those that it has, wherever it is and whatever lies beside it."""
     assert read_settings(packed)["parsed"]["vectors"]["packed"] is True
@@ -205,7 +189,7 @@ def sentence():
     return random_trees(["the", "unheard", "of", "computers", "naïveté"])
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.filterwarnings("error")
 def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_vectors, sentence):
     before, after = Embedder.load(ngram_run), Embedder.load(composing)
     kept = after.vocabularies["fixed"].words[1:]
@@ -227,7 +211,7 @@ def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_ve
     np.testing.assert_allclose(further, wanted, atol=0.02)
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.filterwarnings("error")
 def test_the_rows_have_8_bits(composing, ngram_vectors):
     assert read_settings(composing)["parsed"]["vectors"]["sub_words"] is True
     arrays, given = read_arrays(composing / SUB_WORDS, ""), WordVectors.open(ngram_vectors).sub_words
@@ -240,7 +224,7 @@ def test_the_rows_have_8_bits(composing, ngram_vectors):
     np.testing.assert_allclose(read.rows * read.scales[:, None], given.rows, atol=np.abs(given.rows).max() / 253)
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.filterwarnings("error")
 def test_they_go_wherever_the_run_goes(composing, sentence, tmp_path):
     embedder = Embedder.load(composing)
     expected = embedder.encode([sentence])
@@ -341,13 +325,11 @@ def test_what_is_shipped(hub, packed, average, random, tmp_path):
 def test_the_sources_go_wherever_the_run_goes(hub, packed, tmp_path):
     shipped = tmp_path / "models/shipped"
     ship(packed, shipped, "mit", sources=[table(tmp_path / "a.tsv", ROW)])
-    stage(shipped, tmp_path / "staged")
-    check_arrived(tmp_path / "staged")
     joined = join_runs([shipped, packed], tmp_path / "joined")
-    stage(joined, tmp_path / "staged-too")
-    for folder in ("staged", "staged-too/members/0-shipped"):
-        assert read_sources(tmp_path / folder / SOURCES) == read_sources(tmp_path / "a.tsv")
-    card = model_card(tmp_path / "staged-too", "me/x", Embedder.load(joined))
+    stage(joined, tmp_path / "staged")
+    check_arrived(tmp_path / "staged")
+    assert read_sources(tmp_path / "staged/members/0-shipped" / SOURCES) == read_sources(tmp_path / "a.tsv")
+    card = model_card(tmp_path / "staged", "me/x", Embedder.load(joined))
     assert "| Two novels | public domain | 3 | 4,000 |\n| all | | 3 | 4,000 |\n\n**1-default**\n" in card
     assert card.count("| Two novels |") == card.count("ask the owner of this repository") == 1
 

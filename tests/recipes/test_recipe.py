@@ -194,9 +194,7 @@ WORDS = 'vectors.name = "GloVe"\n'
 def test_a_recipe_has_what_its_table_says(own):
     published = 'published = ["Q 1: MC-QT; BookCorpus+UMBC", "Q 2: MC-QT; BookCorpus+UMBC"]\n'
     recipe = own(f"{FIXED}{WORDS}{published}settings.remove_component = true\nevaluation.transductive = true\n")
-    assert (recipe.corpus.name, recipe.vectors.name, recipe.vectors.dim, recipe.vectors.expand) == (
-        *("BookCorpus", "GloVe", 300, False),
-    )
+    assert (recipe.corpus.name, recipe.vectors.name, recipe.vectors.dim) == ("BookCorpus", "GloVe", 300)
     assert (recipe.figures["MR accuracy"].text, recipe.figures["SST2 accuracy"].text) == ("82.4", "87.6")
     assert (recipe.channels, recipe.reads_vectors, list(recipe.runs)) == (("fixed", "trained"), True, ["own"])
     chosen = recipe.representation
@@ -230,17 +228,13 @@ def test_members_of_the_same_seed_are_one_run_and_have_what_is_not_the_joint(own
     [
         ("x", "not TOML"),
         ("x = 1\n" + VIEWS, "unknown key 'x': the keys are parent, without, paper, place,"),
-        ("corpus = 3\n", "the setting 'place' is missing"),
         ('place = "x"\ncorpus = 3\n', "corpus: not a table"),
         (HEAD + "corpus.year = 3\n", "corpus: unknown setting 'year': the settings are name,"),
-        (HEAD + 'corpus.sentences = "many"\n', "corpus: sentences = 'many' is not of type whole number"),
         ('paper = "Z"\n' + VIEWS, "unknown paper 'Z': choose one of S, Q, M, F, C"),
         (VIEWS + 'published = ["Q 1: MC-QT"]\n', "unknown published row 'Q 1: MC-QT' (did you mean"),
         (HEAD, "neither or both of settings and members"),
         (HEAD + "members = 3\n", "members: not a list"),
-        (HEAD + "members = [3]\n", "members[0]: not a table"),
         (HEAD + 'members = [{ recipe = "x-qt" }]\n', "members[0]: unknown recipe 'x-qt' (did you mean"),
-        (HEAD + 'members = [{ recipe = "bi-qt", sed = 2 }]\n', "members[0]: unknown setting 'sed'"),
         (HEAD + 'members = [{ recipe = "combine-qt" }]\n', "combine-qt is joined itself"),
         (HEAD + 'join = "sum"\nmembers = [{ recipe = "bi-qt" }]\n', "unknown join 'sum'"),
         ('parent = "bi-q"\nplace = "x"\n', "unknown parent 'bi-q' (did you mean bi-qt?)"),
