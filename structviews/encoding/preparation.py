@@ -57,14 +57,12 @@ class Preparer:
         parsed: description of the training corpus.
         parser: parses sentences that have no trees; by default the parser of the training corpus, loaded on first use.
         vocabulary: of the run, by descending frequency, which tells other languages apart; None to tell none.
-
-    Attributes:
-        parser_is_given: whether ``parser`` was given.
     """
 
     def __init__(self, parsed: Parsed, parser: Parser | None = None, vocabulary: Vocabulary | None = None):
         self.parsed = parsed
         self.vocabulary = vocabulary
+        self.language: str = parsed.parser.get("language", "en")
         self.parser_is_given = parser is not None
         self._parser = parser
 
@@ -77,10 +75,11 @@ class Preparer:
             SentenceError: if one is not a sentence, is longer than the limit, or cannot be parsed.
             InputError: if ``sentences`` are not sentences at all, or the parser is not installed.
         """
-        needs = frozenset(needs)
-        inputs = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
+        needs, inputs = frozenset(needs), listed(sentences)
         cut: set[int] = set()  # indices of the sentences that were cut
-        inputs = [limited(i, each, limit, cut) if isinstance(each, str) else each for i, each in enumerate(inputs)]
+        for i, each in enumerate(inputs):
+            if isinstance(each, str):
+                inputs[i] = limited(i, repair(each, self.language)[0], limit, cut)
         if remark := self.language_remark(inputs):
             warn_once(remark)
         found_words = iter(self._tokenise([each for each in inputs if isinstance(each, str)]))
@@ -121,11 +120,8 @@ class Preparer:
 
     def _tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
         """Tokenise as the training corpus was; if that came tokenised, by its language's rules."""
-        if not texts:
-            return []
-
         name = self.parsed.tokeniser.get("name")
-        if name != TREEBANK and name == self.parsed.parser.get("name", "").partition("+")[0]:
+        if texts and name != TREEBANK and name == self.parsed.parser.get("name", "").partition("+")[0]:
             parser = self._resolve_parser()
             if isinstance(parser, Tokeniser):
                 return parser.tokenise(texts)
@@ -153,11 +149,6 @@ class Preparer:
             "if it is in another one, its vectors say little: train a run on that language, parsed with --lang CODE "
             "--parser stanza (in Python, open_source(..., parser='stanza', options=Options('CODE')))"
         )
-
-    @property
-    def language(self) -> str:
-        language: str = self.parsed.parser.get("language", "en")
-        return language
 
     def _resolve_parser(self) -> Parser:
         if self._parser is None:
@@ -187,7 +178,7 @@ def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> Non
 
 
 def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
-    """Sentences from any iterable as a list, each checked to be one.
+    """Sentences from any iterable as a list.
 
     Raises:
         SentenceError: for the first that is not a sentence.
@@ -204,34 +195,30 @@ def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
 
 
 def sentence_of(index: int, value: Any) -> Sentence:
-    """A sentence, if it is one: a text, a parsed sentence, or a sequence of words.
+    """A text, a parsed sentence, or a tuple of words; SentenceError if the value is none of them.
 
-    Raises:
-        SentenceError: if it is none.
+    Half a character (a lone surrogate) is refused, as no file or word list can hold it.
     """
+    sentence: Sentence
     if isinstance(value, ParsedSentence):
-        check_characters(index, " ".join(value.tokens))
-        return value
-    if isinstance(value, str):
-        check_characters(index, value)
-        return str(value)  # elements of a numpy array are numpy strings
-    is_row = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
-    if isinstance(value, bytes | bytearray) or not is_row:
+        sentence, text = value, " ".join(value.tokens)
+    elif isinstance(value, str):
+        sentence = text = str(value)  # elements of a numpy array are numpy strings
+    elif isinstance(value, bytes | bytearray) or not (
+        isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    ):
         raise SentenceError(index, f"{short(value)} is not a sentence: give a text, a list of words or a parsed one")
-    for number, word in enumerate(value, 1):
-        if not isinstance(word, str):
-            raise SentenceError(index, f"word {number} is {short(word)}: a word must be text")
-    check_characters(index, " ".join(value))
-    return tuple(map(str, value))
-
-
-def check_characters(index: int, text: str) -> None:
-    """Raise SentenceError for half a character (a lone surrogate), which no file or word list can hold."""
+    else:
+        for number, word in enumerate(value, 1):
+            if not isinstance(word, str):
+                raise SentenceError(index, f"word {number} is {short(word)}: a word must be text")
+        sentence, text = tuple(map(str, value)), " ".join(value)
     try:
         text.encode()
     except UnicodeEncodeError as error:
         half = f"U+{ord(text[error.start]):04X}"
         raise SentenceError(index, f"{text[:60]!r}: half a character, {half}: read the text as UTF-8") from None
+    return sentence
 
 
 def short(value: Any) -> str:
@@ -246,10 +233,9 @@ def too_long(size: str, most: str) -> str:
 
 
 def limited(index: int, text: str, limit: WordLimit, cut: set[int]) -> str:
-    """A text that can be tokenised in bounded time: a text has no fewer words than pieces between white space.
+    """A text that can be tokenised in bounded time; see ``note_cut``.
 
-    Raises:
-        SentenceError: if it is too long, unless such are cut; then its index is added to ``cut``.
+    A text has no fewer words than pieces between white space.
     """
     most, characters = limit.max_tokens, limit.characters
     pieces = text.split(maxsplit=most)

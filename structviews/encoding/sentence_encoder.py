@@ -76,8 +76,8 @@ class SentenceEncoder(nn.Module):
         self.embedder = embedder
         self.vectors = embedder.sentence_vectors()
         self.model = embedder.model if isinstance(embedder, TrainedEmbedder) else None
-        members = [embedder.members[i] for i in embedder.chosen] if embedder.members else []
-        self.members = nn.ModuleList(SentenceEncoder(member, trainable) for member in members)
+        chosen = embedder.chosen if embedder.members else []
+        self.members = nn.ModuleList(SentenceEncoder(embedder.members[i], trainable) for i in chosen)
         if self.model is not None:
             self.model.requires_grad_(trainable)
             for _, channel in self.model.each():  # parameters used only by an objective never require gradients
@@ -101,12 +101,7 @@ class SentenceEncoder(nn.Module):
         max_tokens: int = WordLimit.max_tokens,
         overlong: str = WordLimit.overlong,
     ) -> Self:
-        """Load a run; see ``Embedder.load``.
-
-        Args:
-            run, parser, representation, max_tokens, overlong: see ``Embedder.load``.
-            trainable: whether the weights require gradients.
-        """
+        """Load a run; see ``Embedder.load``, and ``trainable`` above."""
         embedder = Embedder.load(run, parser, representation, max_tokens=max_tokens, overlong=overlong)
         return cls(embedder, trainable)
 
@@ -116,11 +111,7 @@ class SentenceEncoder(nn.Module):
         return self.embedder.dim
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
-        """Tokenise and parse: the slow step, which is needed only once.
-
-        Raises:
-            InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
-        """
+        """Tokenise and parse: the slow step, which is needed only once; see ``Embedder.prepare``."""
         return self.embedder.prepare(sentences)
 
     @property
@@ -145,8 +136,7 @@ class SentenceEncoder(nn.Module):
         Raises:
             InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
-        ready = sentences if isinstance(sentences, Prepared) else self.collate(sentences)
-        ready = ready.to(self.device)
+        ready = (sentences if isinstance(sentences, Prepared) else self.collate(sentences)).to(self.device)
         chosen, states = self.embedder.chosen, self.vectors.pooling != "vector"
         if self.members:
             encoded = [[Encoded(member(own))] for member, own in zip(self.members, ready.members, strict=True)]

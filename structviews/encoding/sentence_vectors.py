@@ -27,16 +27,11 @@ ROWS_AT_ONCE = 10_000
 
 def write_sentences(file: Path, sentences: Iterable[Tokens]) -> None:
     """Write sentences, one per line."""
-    content = "".join(" ".join(tokens) + "\n" for tokens in sentences).encode()
-    write_bytes(file, content)
+    write_bytes(file, "".join(" ".join(tokens) + "\n" for tokens in sentences).encode())
 
 
 def read_sentences(file: Path) -> dict[Tokens, int]:
-    """Read sentences with their line numbers, from 0.
-
-    Raises:
-        InputError: if the file cannot be read, is not UTF-8, or has a blank line or a repeated sentence.
-    """
+    """Read distinct sentences with their line numbers, from 0; InputError for a file that is not of that."""
     try:
         lines = file.read_bytes().decode("utf-8-sig").split("\n")
     except OSError as error:
@@ -120,9 +115,9 @@ def saved(encode: EncodeBlocks, file: Path) -> Iterator[EncodeBlocks]:
             write_whole(file, write)
 
 
-def check_known(sentences: Sequence[Tokens], known: dict[Tokens, int], task: str, where: Path, remedy: str) -> None:
-    """Raise InputError unless all sentences of a task are known."""
-    absent = [sentence for sentence in sentences if sentence not in known]
+def check_known(sentences: Sequence[Tokens], rows: dict[Tokens, int], task: str, where: Path, remedy: str) -> None:
+    """Raise InputError unless all sentences of a task have a row in the file ``where``."""
+    absent = [sentence for sentence in sentences if sentence not in rows]
     if absent:
         raise InputError(
             f"{where}: {len(absent):,} of {len(sentences):,} sentences of {task} are missing, such as "

@@ -61,7 +61,7 @@ def counted_cuts() -> Iterator[Counter[int]]:
 
 @contextmanager
 def one_warning() -> Iterator[None]:
-    """Report the sentences that are cut within the block at its end, with one warning for all of them."""
+    """Warn once, at the end of the block, of all sentences that are cut within it."""
     with counted_cuts() as counts:
         yield
     tell_cuts(counts)
@@ -69,14 +69,12 @@ def one_warning() -> Iterator[None]:
 
 def tell_cuts(counts: Counter[int]) -> None:
     """Report sentences that were cut: to the block that counts them, or else as a warning."""
-    counting = _counting.get()
-    if counting is not None:
+    if (counting := _counting.get()) is not None:
         counting.update(counts)
         return
     for words, count in counts.items():
         were = "was" if count == 1 else "were"
-        which = f"{counted(count, 'sentence')} {were} cut to the first {counted(words, 'word')}"
-        warn(f"{which} (max_tokens)")
+        warn(f"{counted(count, 'sentence')} {were} cut to the first {counted(words, 'word')} (max_tokens)")
 
 
 PACKAGE = str(Path(__file__).parents[1])
