@@ -55,25 +55,18 @@ class Embedder:
 
     Attributes:
         views: names of the views, in the order of their vectors.
-        encoders: the encoders of each view, one per channel; their vectors are concatenated.
         representation: how sentence vectors are computed.
         only: index of the single view that is encoded; None for all views.
-        preparer: tokenises and parses sentences.
         parsers: descriptions of the parsers that produced the training trees; empty if the run reads no trees.
         corpora: paths of the training corpora, as they were named.
         limit: the longest sentence that is encoded; see ``with_limit``.
         precision: of matrix products, see ``load``.
         run: folder that the run was loaded from; None if it was created in memory.
-        stored: the ``choice`` that the folder has, so that others are not saved as if they were.
-        components: those to remove, by ``Encoder.key``; empty if the run has stored none.
-        n_components: number of components to remove.
-        poolings: those that the encoders support.
-        models: folders of pretrained models that it reads beside the run's own.
         members: the runs that a joined run joins; empty for any other.
     """
 
     views: tuple[str, ...]
-    encoders: list[list[Encoder]]
+    encoders: list[list[Encoder]]  # of each view, one per channel
     representation: Representation
     preparer: Preparer
     only: int | None = None
@@ -82,11 +75,11 @@ class Embedder:
     limit: WordLimit = DEFAULT_LIMIT
     precision: str = "fp32"
     run: Path | None = None
-    stored: Choice | None = None
-    components: Mapping[str, Components] = MappingProxyType({})
-    n_components: int = 1
-    poolings: tuple[str, ...] = POOLINGS
-    models: frozenset[Path] = frozenset()
+    stored: Choice | None = None  # what the folder has
+    components: Mapping[str, Components] = MappingProxyType({})  # those to remove, by the encoder's key
+    n_components: int = 1  # number of components to remove
+    poolings: tuple[str, ...] = POOLINGS  # those that the encoders support
+    models: frozenset[Path] = frozenset()  # pretrained models that it reads beside the run's own
     members: "Sequence[Embedder]" = ()
 
     @staticmethod
@@ -146,11 +139,7 @@ class Embedder:
 
     @property
     def dim(self) -> int:
-        """Dimensions d of a sentence's vector.
-
-        Raises:
-            InputError: if the views cannot be joined.
-        """
+        """Dimensions d of a sentence's vector; raises InputError if the views cannot be joined."""
         widths, join = [self.widths[i] for i in self.chosen], self.representation.join
         if join == "concatenation":
             return sum(widths)
@@ -289,7 +278,7 @@ class Embedder:
         self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view, also of those that ``encode`` leaves out; see ``encode``."""
-        vectors, ready = self.sentence_vectors(every := range(len(self.views))), self._prepared(sentences, every)
+        vectors, ready = self.sentence_vectors(every := range(len(self.views))), self.prepare(sentences, every)
         return [view.numpy() for view in vectors.of_views(self._pooled(vectors, ready, every, batch_size, progress))]
 
     def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
@@ -299,8 +288,7 @@ class Embedder:
     def sentence_vectors(self, chosen: Sequence[int] | None = None) -> SentenceVectors:
         """What makes vectors of the encoders' output, for some views, by their indices; by default those of ``encode``.
 
-        Raises:
-            InputError: if the run does not have the representation, or the views of ``encode`` cannot be joined.
+        Raises InputError if the run does not have the representation, or the views of ``encode`` cannot be joined.
         """
         if chosen is None:
             _ = self.dim  # fails before sentences are parsed
@@ -349,36 +337,31 @@ class Embedder:
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
-        """What the encoders of some views return for a batch, for each view and channel.
+        """What the encoders of some views return for a batch of prepared sentences, for each view and channel.
 
-        Args:
-            chosen: indices of the views.
-            sentences: with the structures that the views read.
-            states: whether states are needed, see ``View.forward``.
+        ``chosen`` are the indices of the views; ``states`` says whether states are needed, see ``View.forward``.
         """
         raise NotImplementedError
 
-    def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
+    def prepare(self, sentences: Iterable[Sentence], chosen: Iterable[int] | None = None) -> list[ParsedSentence]:
         """Tokenise and parse sentences as the run needs, so that they can be encoded repeatedly without parsing again.
+
+        Args:
+            sentences: see ``encode``.
+            chosen: indices of the views to prepare for; by default those that ``encode`` computes.
 
         Raises:
             InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
-        return self._prepared(sentences, self.chosen)
-
-    def _prepared(self, sentences: Iterable[Sentence], chosen: Iterable[int]) -> list[ParsedSentence]:
-        """The sentences with the structures that some views read."""
-        return self.preparer.prepare(sentences, self.needs_of(chosen), self.limit)
+        needs = self.needs_of(self.chosen if chosen is None else chosen)
+        return self.preparer.prepare(sentences, needs, self.limit)
 
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, for each attentive view.
 
-        Args:
-            sentences: see ``encode``.
-
         Returns:
             For each attentive view (keyed by its name, plus the channel's if there are several), the weights ``(n,)``
-            of each sentence; see ``views.attention_weights``. Empty if the run has no such views.
+            of each sentence; empty if the run has no such views.
         """
         return {}
 
@@ -394,13 +377,9 @@ class Embedder:
         return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
 
     def with_representation(self, **changes: Any) -> Self:
-        """The same run with another representation.
+        """The same run with other fields of its ``Representation``.
 
-        Args:
-            **changes: fields of ``Representation`` to change.
-
-        Raises:
-            InputError: for an invalid value, or weights of more or fewer views than the run has.
+        Raises InputError for an invalid value, or weights of more or fewer views than the run has.
         """
         changed = copy.copy(self)
         changed.representation = replaced("with_representation", self.representation, changes)
@@ -430,14 +409,7 @@ class Embedder:
         return changed
 
     def with_view(self, view: str) -> Self:
-        """The same run, restricted to one of its views.
-
-        Args:
-            view: one of ``view_names``.
-
-        Raises:
-            InputError: if the run has no such view.
-        """
+        """The same run, restricted to one of its ``view_names``; raises InputError if it has no such view."""
         if view not in self.view_names:
             place = f"{typed(self.run)}: " if self.run else ""
             raise InputError(f"{place}no view {view!r}: the run has {', '.join(self.view_names)}")

@@ -86,12 +86,8 @@ class EncodingPool:
     ) -> np.ndarray:
         """Vectors ``(n, d)``, the same for any number of processes.
 
-        Up to rounding, they equal those of ``Embedder.encode`` on each piece of 512 to 4,096 sentences.
-
-        Args:
-            embedder: of the run that the pool was opened for; its representation must not be transductive.
-            sentences, batch_size: see ``Embedder.encode``.
-            progress: see ``Embedder.encode``; called from several threads, one at a time.
+        Up to rounding, they equal those of ``Embedder.encode`` on each piece of 512 to 4,096 sentences. ``progress`` is
+        called from several threads, one at a time.
 
         Raises:
             InputError: if the embedder is of another run or transductive, or as ``Embedder.encode`` raises.

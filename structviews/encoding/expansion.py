@@ -106,8 +106,8 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
 
     Args:
         run: the folder of a trained or random run.
-        file: the word vectors; if the run has a fixed channel, they must include its vectors, and it reads this file
-            from now on.
+        file: see ``WordVectors.open``; if the run has a fixed channel, it must include its vectors, and is read from
+            now on.
         progress: see ``WordVectors.open``.
 
     Raises:
@@ -259,7 +259,7 @@ class ExtendedVocabulary(Vocabulary):
         known, vectors = self._file.read(others)
         if not len(vectors):
             return ids, None
-        numbers = dict(zip(others, np.where(known, len(self) - 1 + np.cumsum(known), 0).tolist(), strict=True))
+        numbers = dict(zip(others, np.where(known, len(self.words) - 1 + np.cumsum(known), 0).tolist(), strict=True))
         ids[unknown] = [numbers.get(words[i], 0) for i in unknown.tolist()]
         return ids, vectors
 

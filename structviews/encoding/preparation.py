@@ -29,17 +29,14 @@ EMPTY = "."
 # sentences of a call. In Latin letters it takes a few words. Of 51,457 English sentences of tasks and treebanks 129 are
 # noticed, many of them Spanish or Portuguese; of 1,233 Afrikaans ones, 98 %.
 FREQUENT, FEWEST, SENTENCES, CHARACTERS = 20_000, 8, 30, 500
+# The limit on a text's characters, at least that of ``parse``: a tokeniser's time may grow with their square.
+MIN_CHARACTERS, CHARACTERS_PER_WORD = 10_000, 20
 WORD = re.compile(r"[^\W\d_]{2,}")
 LATIN = re.compile(r"[A-Za-zªºÀ-ɏḀ-ỿ]")
 
 
 class SentenceError(InputError):
-    """A sentence that cannot be encoded.
-
-    Attributes:
-        index: its index in the input, from 0.
-        reason: why it cannot be encoded, quoting the sentence where that helps.
-    """
+    """A sentence that cannot be encoded: its index in the input, from 0, and the reason, which may quote it."""
 
     def __init__(self, index: int, reason: str):
         super().__init__(index, reason)  # the arguments that pickle rebuilds it from
@@ -82,7 +79,14 @@ class Preparer:
                 inputs[i] = limited(i, repair(each, self.language)[0], limit, cut)
         if remark := self.language_remark(inputs):
             warn_once(remark)
-        found_words = iter(self._tokenise([each for each in inputs if isinstance(each, str)]))
+        texts = [each for each in inputs if isinstance(each, str)]
+        # As the training corpus was; if that came tokenised, by its language's rules.
+        name = self.parsed.tokeniser.get("name")
+        is_parsers = name != TREEBANK and name == self.parsed.parser.get("name", "").partition("+")[0]
+        parser = self._resolve_parser() if texts and is_parsers else None
+        found_words = iter(
+            parser.tokenise(texts) if isinstance(parser, Tokeniser) else tokenise_all(texts, self.language)
+        )
         ready: list[ParsedSentence] = []
         for i, each in enumerate(inputs):
             words = next(found_words) if isinstance(each, str) else each
@@ -117,15 +121,6 @@ class Preparer:
     def __getstate__(self) -> dict[str, Any]:
         # A parser that was not given is loaded again on first use, so that a copy is the same before and after it.
         return self.__dict__ | {"_parser": self._parser if self.parser_is_given else None}
-
-    def _tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
-        """Tokenise as the training corpus was; if that came tokenised, by its language's rules."""
-        name = self.parsed.tokeniser.get("name")
-        if texts and name != TREEBANK and name == self.parsed.parser.get("name", "").partition("+")[0]:
-            parser = self._resolve_parser()
-            if isinstance(parser, Tokeniser):
-                return parser.tokenise(texts)
-        return tokenise_all(texts, self.language)
 
     def language_remark(self, sentences: Iterable[Sentence]) -> str | None:
         """A line on text that seems to be in another language than the run's, and what to do; else None.
@@ -237,7 +232,8 @@ def limited(index: int, text: str, limit: WordLimit, cut: set[int]) -> str:
 
     A text has no fewer words than pieces between white space.
     """
-    most, characters = limit.max_tokens, limit.characters
+    most = limit.max_tokens
+    characters = max(MIN_CHARACTERS, CHARACTERS_PER_WORD * most)
     pieces = text.split(maxsplit=most)
     if len(pieces) > most:
         note_cut(index, counted(len(text.split()), "word"), f"{most:,}", limit, cut)

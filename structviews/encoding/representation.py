@@ -40,17 +40,11 @@ Vectors = np.ndarray | Tensor | Sequence[np.ndarray] | Sequence[Tensor]
 
 @dataclass(frozen=True)
 class Encoder:
-    """The properties of an encoder that pooling depends on.
+    """The properties of an encoder that pooling depends on."""
 
-    Attributes:
-        name: such as ``trained.0``; unique in a run.
-        dim: dimensions d of its states.
-        linear: whether its vector is a sum or mean of its states, so that it has no last state.
-    """
-
-    name: str
-    dim: int
-    linear: bool = False
+    name: str  # such as trained.0; unique in a run
+    dim: int  # dimensions d of its states
+    linear: bool = False  # whether its vector is a sum or mean of its states, so that it has no last state
 
     def key(self, pooling: str) -> str:
         """The name under which its components for a pooling are stored."""
@@ -86,15 +80,10 @@ def reduce_segments(states: Tensor, offsets: Tensor, how: str) -> Tensor:
 
 
 class Components(NamedTuple):
-    """Principal components to remove from vectors.
+    """Principal components to remove from vectors."""
 
-    Attributes:
-        directions: ``(k, w)`` orthonormal.
-        shares: ``(k,)`` share of the projection onto each direction that is removed, from 0 to 1.
-    """
-
-    directions: Tensor
-    shares: Tensor
+    directions: Tensor  # (k, w), orthonormal
+    shares: Tensor  # (k,), of the projection onto each direction that is removed, from 0 to 1
 
     @classmethod
     def fit(cls, vectors: Tensor, count: int = 1) -> Self:
@@ -155,10 +144,8 @@ class SentenceVectors(nn.Module):
     Args:
         views: the encoders of each view, one per channel; their vectors are concatenated.
         representation: how to pool, post-process and join.
-        weights: of the views; by which their vectors are scaled, or weighted in the average. By default 1 each.
-        components: to remove, by ``Encoder.key``; not needed if the representation is transductive, when they are
-            fitted on the vectors that they are removed from.
-        count: number of components to fit.
+        weights: of the views, by which their vectors are scaled, or weighted in the average. By default 1 each.
+        components: to remove, by ``Encoder.key``; a transductive representation fits ``count`` of them itself.
     """
 
     def __init__(

@@ -30,17 +30,11 @@ from structviews.views.word_tables import WordTable
 
 @dataclass(frozen=True)
 class Prepared:
-    """Sentences prepared for encoding.
-
-    Attributes:
-        sentences: sentences with the trees that the run needs.
-        batch: the same sentences as integers, if the run has trained encoders.
-        members: the same for each member of a joined run that is encoded.
-    """
+    """Sentences with the trees that a run needs."""
 
     sentences: list[ParsedSentence]
-    batch: Batch | None = None
-    members: "Sequence[Prepared]" = ()
+    batch: Batch | None = None  # the same as integers, if the run has trained encoders
+    members: "Sequence[Prepared]" = ()  # the same for each member of a joined run that is encoded
 
     def __len__(self) -> int:
         return len(self.sentences)

@@ -42,23 +42,14 @@ ELLIPSIS = "\x85"
 
 @dataclass(frozen=True)
 class Text:
-    """A text file with one sentence per line, read from disk on demand.
+    """A text file with one sentence per line, read from disk on demand."""
 
-    Attributes:
-        name: file name for messages.
-        checksum: SHA-256 of its bytes.
-        starts: byte offset of every ``AT_ONCE``-th sentence.
-        n, blank: numbers of sentences, and of blank lines, which are skipped.
-        longest: a line with the most words, by white space: its number from 1, and that of its words.
-        file: opened in binary mode.
-    """
-
-    name: str
-    checksum: str
-    starts: list[int]
-    n: int
-    blank: int
-    longest: tuple[int, int]
+    name: str  # for messages
+    checksum: str  # SHA-256 of its bytes
+    starts: list[int]  # byte offset of every ``AT_ONCE``-th sentence
+    n: int  # sentences
+    blank: int  # blank lines, which are skipped
+    longest: tuple[int, int]  # the number, from 1, of a line with the most words by white space, and that of its words
     file: BinaryIO
 
     def lines(self, start: int, stop: int) -> list[str]:
@@ -95,11 +86,7 @@ def sentence_in(line: str) -> str:
 
 @contextmanager
 def open_text(source: Path | None, skip_blank: bool = False) -> Iterator[Text]:
-    """Open a text, checking and counting its lines in one pass.
-
-    Args:
-        source: a file; None for standard input, which is copied to a temporary file.
-        skip_blank: skip blank lines, as between documents.
+    """Open a text, or standard input if it is None, checking and counting its lines in one pass.
 
     Raises:
         InputError: if the text cannot be read, is not UTF-8, has no sentence, or has a blank line that is not skipped.

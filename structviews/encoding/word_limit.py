@@ -15,9 +15,6 @@ from structviews.settings import Settings, setting
 # Sentences encoded together unless a caller says otherwise: what repeats among them is computed once.
 BATCH_SIZE = 1024
 CUT, RAISE = "cut", "raise"
-# The shortest limit on a text's characters, which is that of ``parse``: a tokeniser's time may grow with their square.
-MIN_CHARACTERS = 10_000
-CHARACTERS_PER_WORD = 20
 
 
 @dataclass(frozen=True)
@@ -32,11 +29,6 @@ class WordLimit(Settings):
     overlong: str = setting(
         RAISE, "What to do with longer sentences: raise an error, or cut them with a warning.", choices=(RAISE, CUT)
     )
-
-    @property
-    def characters(self) -> int:
-        """Characters of the longest text that is tokenised."""
-        return max(MIN_CHARACTERS, CHARACTERS_PER_WORD * self.max_tokens)
 
     def __str__(self) -> str:
         """What the limit does to vectors; empty if it cuts nothing."""

@@ -48,46 +48,28 @@ class Spelling(dict[str, str]):
 
 
 class Texts(NamedTuple):
-    """Sentences as texts, and where their words are in the concatenation of these.
-
-    Attributes:
-        texts: one a sentence.
-        bases: ``(B,)`` where each text begins.
-        starts, ends: ``(n,)`` first character of each word, and the one after its last.
-    """
+    """Sentences as texts, and where they and their words are in the concatenation of these."""
 
     texts: list[str]
-    bases: Array
-    starts: Array
-    ends: Array
+    bases: Array  # (B,), where each text begins
+    starts: Array  # (n,), first character of each word
+    ends: Array  # (n,), the character after its last
 
 
 class Pieces(NamedTuple):
-    """What an encoder reads, and which of its states are whose.
+    """What an encoder reads, with the pieces that its tokeniser adds, and which of its states are whose."""
 
-    Attributes:
-        ids: ``(p,)`` the pieces of all windows, one window after the other, with those that the tokeniser adds.
-        lengths: ``(w,)`` number of pieces of each window.
-        indices: ``(k,)`` index in ``ids`` of each word's pieces, word by word; a piece of two words is there twice.
-        starts: ``(n,)`` where those of each word start in ``indices``; every word has one.
-    """
-
-    ids: Array
-    lengths: Array
-    indices: Array
-    starts: Array
+    ids: Array  # (p,), one window after the other
+    lengths: Array  # (w,), number of pieces of each window
+    indices: Array  # (k,), index in ids of each word's pieces, word by word; a piece of two words is there twice
+    starts: Array  # (n,), where those of each word start in indices; every word has one
 
 
 class SentencePieces(NamedTuple):
-    """What an encoder reads of sentences, of each as much as it reads at once.
+    """What an encoder reads of sentences, of each as much as it reads at once, with the pieces that are added."""
 
-    Attributes:
-        ids: ``(p,)`` the pieces of all sentences, one sentence after the other, with those that the tokeniser adds.
-        lengths: ``(B,)`` number of pieces of each sentence.
-    """
-
-    ids: Array
-    lengths: Array
+    ids: Array  # (p,), one sentence after the other
+    lengths: Array  # (B,), number of pieces of each sentence
 
 
 class Aligner:
@@ -115,11 +97,7 @@ class Aligner:
         self._spelt = Spelling()
 
     def align(self, sentences: Sequence[Sequence[str]]) -> Pieces:
-        """The pieces of sentences, and which words they belong to.
-
-        Raises:
-            InputError: if the tokeniser has no piece for its own unknown token.
-        """
+        """The pieces of sentences, and which words they belong to."""
         spelt = list(map(self._spelt.__getitem__, chain.from_iterable(sentences)))
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         pieces, missing = self._pieces(spelt, lengths)

@@ -29,7 +29,6 @@ SAMPLE_BYTES = 2**20
 BLOCK_BYTES = 2**22
 # Of words alone, whose n-grams take far more memory.
 WORD_BYTES = 2**16
-LINES_AT_ONCE = 4096
 LONGEST_WORD = 2**16
 # Digits of a header's number, and bytes of a vector's.
 LONGEST_NUMBER = 18
@@ -51,14 +50,9 @@ Block = tuple[pa.Array, np.ndarray]
 
 
 class VectorSource(NamedTuple):
-    """A vector file of a known format.
+    """A vector file of a known format: its uncompressed content from the first word on.
 
-    Attributes:
-        path: for messages.
-        stream: its uncompressed content from the first word on.
-        dim: dimension of a vector.
-        n_words: number of words in the header; None without a header.
-        binary: whether the vectors are binary.
+    ``n_words`` is that of the header, None without one; ``binary`` says whether the vectors are.
     """
 
     path: Path
@@ -69,11 +63,7 @@ class VectorSource(NamedTuple):
 
     @classmethod
     def of(cls, path: Path, raw: BinaryIO) -> Self:
-        """Detect the format from the content.
-
-        Raises:
-            InputError: if the format is unknown.
-        """
+        """Detect the format from the content; InputError if it is unknown."""
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         stream: Any = _Unpacked(path, raw) if packed else raw
@@ -286,14 +276,7 @@ class FastTextFile(NamedTuple):
     After a magic number and a version, a file holds the settings, the words, the input vectors (one a word, then the
     n-grams' buckets) and the output vectors, each matrix after a flag and its shape, in the byte order of x86.
 
-    Attributes:
-        path: for messages.
-        file: the open file.
-        dim: dimension of a vector.
-        n_words: number V of words.
-        words_end: where the words end in the file.
-        own: ``(V, dim)`` the words' own vectors, memory-mapped.
-        sub_words: the n-grams, memory-mapped.
+    The words end at ``words_end`` in the file. Their own vectors ``own (V, dim)`` and the n-grams are memory-mapped.
     """
 
     path: Path
@@ -306,11 +289,7 @@ class FastTextFile(NamedTuple):
 
     @classmethod
     def of(cls, path: Path, file: BinaryIO) -> Self | None:
-        """From the start of a file, whose sizes are checked; None if it is not in this format.
-
-        Raises:
-            InputError: if it is supervised, quantised or truncated.
-        """
+        """From the start of a file; None if it is not in this format, InputError if it cannot be read or is damaged."""
         head = file.read(HEADER.size + ENTRIES.size)
         file.seek(0)
         if not head.startswith(MAGIC):

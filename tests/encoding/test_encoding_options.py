@@ -1,6 +1,7 @@
 """What ``Embedder.encode`` takes besides sentences: kinds of result, devices, progress, processes."""
 
 import shutil
+from contextlib import nullcontext
 from itertools import cycle
 
 import numpy as np
@@ -32,8 +33,14 @@ def joined(runs_of_all_kinds):
 
 @pytest.fixture(scope="module")
 def pool(joined):
+    """Within it, processes share PyTorch's threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
     with open_pool(joined, 2) as opened:
+        assert torch.get_num_threads() == 2
         yield opened
+    assert torch.get_num_threads() == 4
+    torch.set_num_threads(before)
 
 
 def test_the_run_moves_to_a_device(runs_of_all_kinds):
@@ -70,55 +77,45 @@ def left_to_others(monkeypatch, small_pieces):
     monkeypatch.setattr(Task, "take", lambda task: False)
 
 
-@pytest.mark.parametrize(
-    ("processes", "batch_size", "take"),
-    [(1, 2, Task.take), (2, 2, Task.take), (2, 256, Task.take), (2, 2, lambda task: False)],
-)
-def test_processes_give_the_same(joined, batch_size, processes, take, small_pieces, monkeypatch):
-    monkeypatch.setattr(Task, "take", take)
-    told = []
-    with open_pool(joined, processes) as pool:
-        vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=pool)
-        assert joined.encode([], pool=pool).shape == (0, joined.dim)
-        np.testing.assert_allclose(joined.encode(SENTENCES[0], batch_size, pool=pool), vectors[0], atol=1e-6)
+@pytest.mark.parametrize("batch_size", [2, 256])
+@pytest.mark.parametrize("takes", [None, [True], [False], [False, False, True]], ids=str)
+def test_processes_give_the_same(joined, pool, batch_size, takes, small_pieces, monkeypatch):
+    """With this process alone, or with another one: whichever takes the next piece."""
+    take, turns, told = Task.take, cycle(takes or [True]), []
+    monkeypatch.setattr(Task, "take", lambda task: next(turns) and take(task))
+    wrong = [*SENTENCES[:2], ["two words"], *SENTENCES[:3], ["three words now"], *SENTENCES]
+    with nullcontext(pool) if takes else open_pool(joined, 1) as chosen:
+        vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=chosen)
+        assert joined.encode([], pool=chosen).shape == (0, joined.dim)
+        np.testing.assert_allclose(joined.encode(SENTENCES[0], batch_size, pool=chosen), vectors[0], atol=1e-6)
+        with pytest.raises(SentenceError, match=r"^sentence 3: .*two words"):  # also if the other is met first
+            joined.encode(wrong, 3, pool=chosen)
     np.testing.assert_allclose(vectors, joined.encode(SENTENCES), atol=1e-6)
     assert told[-1] == (len(SENTENCES), len(SENTENCES))
     assert sorted(told) == told
     assert {total for _, total in told} == {len(SENTENCES)}
 
 
-def test_both_take_part(joined, pool, small_pieces, monkeypatch):
-    """This process begins at once, the other one as soon as it can; the order is that of the sentences."""
-    taken = []
-    take = Task.take
+def test_processes_that_pay(runs_of_all_kinds, embedder, monkeypatch, tmp_path):
+    def pay(embedder, sentences, free=None):
+        monkeypatch.setattr(encoding_pool, "available_bytes", lambda: free)
+        return processes_that_pay(embedder, sentences)
 
-    def noting(task):
-        taken.append(take(task))
-        return taken[-1]
-
-    monkeypatch.setattr(Task, "take", noting)
-    many = SENTENCES * 40
-    vectors = joined.encode(many, 3, pool=pool)
-    assert 0 < sum(taken) < len(many) // 3
-    np.testing.assert_allclose(vectors, np.tile(joined.encode(SENTENCES), (40, 1)), atol=1e-6)
-
-
-def test_the_first_error_is_that_of_the_first_sentence(joined, pool, small_pieces, monkeypatch):
-    """Also where this process, which here takes only the third piece, meets another one meanwhile."""
-    take, may = Task.take, cycle([False, False, True])
-    monkeypatch.setattr(Task, "take", lambda task: next(may) and take(task))
-    wrong = [*SENTENCES[:2], ["two words"], *SENTENCES[:3], ["three words now"], *SENTENCES]
-    with pytest.raises(SentenceError, match=r"^sentence 3: .*two words"):
-        joined.encode(wrong, 3, pool=pool)
-    np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    assert [pay(embedder, n) for n in (1, 4095, 4096, 10**7)] == [1, 1, 2, 4]
+    assert [pay(embedder, 10**7, free) for free in (25 * 10**8, 0)] == [3, 1]
+    training = shutil.copytree(runs_of_all_kinds["words"], tmp_path / "run")
+    with (training / "state" / "step-000000009.safetensors").open("wb") as state:
+        state.truncate(10**10)  # takes no place on the disk, and none in a process that encodes
+    assert pay(Embedder.load(training), 10**7, 25 * 10**8) == 3
+    assert pay(embedder.with_representation(remove_component=True, transductive=True), 10**7) == 1
+    assert pay(Embedder.load(runs_of_all_kinds["words"]).to("meta"), 10**7) == 1
 
 
 @pytest.mark.parametrize(
     ("start", "stop", "total", "batch_size", "sizes"),
     [
-        (0, 0, 0, 256, []),
         (0, 600, 600, 5000, [600]),
-        (0, 20_000, 20_000, 256, [1250, 1171, 1098]),
         (8192, 16_384, 10**6, 5000, [5000, 3192]),
         (8192, 16_384, 25_000, 256, [1050, 984, 923]),
     ],
@@ -134,50 +131,12 @@ def test_pieces_are_large_and_small_towards_the_end(start, stop, total, batch_si
 def test_nothing_is_told_after_an_error(joined, pool, left_to_others):
     """The other process has begun the next piece by then, and goes on."""
     told = []
-    for _ in range(5):
+    for _ in range(3):
         with pytest.raises(SentenceError, match=r"^sentence 2: "):
             joined.encode([SENTENCES[0], ["two words"], *SENTENCES * 9], 2, lambda *each: told.append(each), pool=pool)
         before = len(told)
         joined.encode(SENTENCES, pool=pool)
         assert len(told) == before
-
-
-def test_another_process_loads_a_folder_called_default(runs_of_all_kinds, tmp_path, monkeypatch, left_to_others):
-    shutil.copytree(runs_of_all_kinds["words"], tmp_path / "default")
-    monkeypatch.chdir(tmp_path)
-    embedder = Embedder.load("./default")
-    with open_pool(embedder, 2) as pool:
-        np.testing.assert_allclose(embedder.encode(SENTENCES, pool=pool), embedder.encode(SENTENCES), atol=1e-6)
-
-
-def test_processes_that_pay(runs_of_all_kinds, embedder, monkeypatch, tmp_path):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: None)
-    assert [processes_that_pay(embedder, n) for n in (1, 4095, 4096, 10**7)] == [1, 1, 2, 4]
-    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 25 * 10**8)
-    assert processes_that_pay(embedder, 10**7) == 3
-    training = shutil.copytree(runs_of_all_kinds["words"], tmp_path / "run")
-    with (training / "state" / "step-000000009.safetensors").open("wb") as state:
-        state.truncate(10**10)  # takes no place on the disk, and none in a process that encodes
-    assert processes_that_pay(Embedder.load(training), 10**7) == 3
-    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 0)
-    assert processes_that_pay(embedder, 10**7) == 1
-    changed = embedder.with_representation(remove_component=True, transductive=True)
-    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: None)
-    assert processes_that_pay(changed, 10**7) == 1
-    moved = Embedder.load(runs_of_all_kinds["words"]).to("meta")
-    assert processes_that_pay(moved, 10**7) == 1
-
-
-def test_threads_are_shared_within_the_block(embedder, monkeypatch):
-    before = torch.get_num_threads()
-    torch.set_num_threads(4)
-    try:
-        with open_pool(embedder, 2):
-            assert torch.get_num_threads() == 2
-        assert torch.get_num_threads() == 4
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(
@@ -226,13 +185,14 @@ def test_what_a_pool_cannot_do_is_one_line(runs_of_all_kinds, embedder, joined, 
     np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
 
 
-def test_warnings_of_processes_are_given_here(runs_of_all_kinds, tmp_path, capfd, left_to_others):
-    """Not on the processes' own standard error, where each would say it once more."""
-    run = shutil.copytree(runs_of_all_kinds["trees"], tmp_path / "run")
+def test_warnings_of_processes_are_given_here(runs_of_all_kinds, tmp_path, capfd, left_to_others, monkeypatch):
+    """Not on the processes' own standard error, where each would say it once more. They load the folder ``default``."""
+    run = shutil.copytree(runs_of_all_kinds["trees"], tmp_path / "default")
     settings = read_settings(run)
     settings["parsed"]["parser"] = {"name": "builtin", "version": "1", "model": "another"}
     write_settings(run, settings)
-    embedder = Embedder.load(run)
+    monkeypatch.chdir(tmp_path)
+    embedder = Embedder.load("./default")
     with open_pool(embedder, 2) as pool, pytest.warns(UserWarning, match="another model or other settings"):
         embedder.encode(RAW, pool=pool)
     assert "Warning" not in capfd.readouterr().err

@@ -86,7 +86,7 @@ def test_a_head_is_trained_on_prepared_batches(runs_of_all_kinds):
             rows, 6, collate_fn=lambda rows, encoder=encoder: (encoder.collate([row[0] for row in rows]), [*rows])
         )
         losses = []
-        for _ in range(8):
+        for _ in range(4):
             for prepared, given in loader:
                 assert len(prepared) == len(given)
                 loss = torch.nn.functional.cross_entropy(model(prepared), torch.stack([row[1] for row in given]))

@@ -65,11 +65,24 @@ def test_states_are_those_of_one_sentence_at_a_time(folders, kind, layers, numbe
     torch.testing.assert_close(encoder.states(SENTENCES), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_an_encoder_that_is_not_frozen_has_gradients(folders, pooling):
+    """As a view that trains one needs: the same states, and gradients of all layers that are read."""
+    loaded = load_encoder(folders["bert"])
+    states = word_states(loaded, loaded.aligner.align(SENTENCES), (2,), pooling)
+    torch.testing.assert_close(states, FrozenEncoder.open(str(folders["bert"]), pooling).states(SENTENCES))
+    states.square().sum().backward()
+    read = [each.grad for name, each in loaded.model.named_parameters() if "pooler" not in name]
+    assert sum(each.abs().sum() > 0 for each in read) > len(read) / 2
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sentence_does_not_depend_on_its_batch(folders, kind, monkeypatch):
     encoder = FrozenEncoder.open(str(folders[kind]), "mean")
-    long = " ".join(TEXT).split()  # several windows
+    before, long = pickle.dumps(encoder), " ".join(TEXT).split()  # several windows
     together = encoder.states([*SENTENCES, long])
+    assert pickle.dumps(encoder) == before
+    assert torch.equal(pickle.loads(before).states([*SENTENCES, long]), together)
     alone = torch.cat([encoder.states([words]) for words in [*SENTENCES, long]])
     torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
     monkeypatch.setitem(PIECES_AT_ONCE, "cpu", 20)
@@ -79,24 +92,6 @@ def test_a_sentence_does_not_depend_on_its_batch(folders, kind, monkeypatch):
     # As many pieces at once as there are positions: one more would fail.
     assert encoder._loaded.aligner.align([["x"] * 300]).lengths.max() == 64
     assert encoder.states([["x"] * 300]).isfinite().all()
-
-
-def test_a_table_of_positions_of_another_class(folders, tmp_path):
-    about = IBertConfig(
-        vocab_size=400, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=66, pad_token_id=1,
-    )  # fmt: skip
-    AutoModel.from_config(about).save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(folders["roberta"]).save_pretrained(tmp_path)
-    assert FrozenEncoder.open(str(tmp_path), "mean").states([["x"] * 300]).shape == (300, 32)
-
-
-def test_pickled_to_the_same_bytes_after_use(folders):
-    encoder = FrozenEncoder.open(str(folders["bert"]), "mean")
-    before = pickle.dumps(encoder)
-    states = encoder.states([["film"]])
-    assert pickle.dumps(encoder) == before
-    assert torch.equal(pickle.loads(before).states([["film"]]), states)
 
 
 def test_workers_of_a_loader_read_on_the_cpu(folders):
@@ -113,22 +108,46 @@ def test_workers_of_a_loader_read_on_the_cpu(folders):
         encoder.states([["film"]])
 
 
-def test_the_digest_is_that_of_configuration_weights_and_tokeniser(folders, tmp_path):
-    folder = tmp_path / "copy"
-    shutil.copytree(folders["bert"], folder)
-    before = files_digest(folder)
-    assert before == files_digest(folders["bert"])
-    (folder / "README.md").write_text("about")
-    assert files_digest(folder) == before
-    for name in ("config.json", "tokenizer.json"):
-        content = (folder / name).read_text()
-        (folder / name).write_text(content + " ")
-        assert files_digest(folder) != before
-        (folder / name).write_text(content)
-    weights = load_file(folder / "model.safetensors")
-    weights["embeddings.word_embeddings.weight"][3, 3] += 1
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    assert files_digest(folder) != before
+def test_what_is_fetched_is_whole_and_its_digest_that_of_what_decides_the_states(folders, tmp_path, monkeypatch):
+    """A cache with a part of the files, as another program leaves it, is not the encoder: the rest is fetched."""
+    hub = pytest.importorskip("huggingface_hub")
+    whole = in_shards(folders["bert"], tmp_path / "whole")
+    parts = {name: shutil.copytree(whole, tmp_path / name) for name in ("weights", "tokeniser")}
+    shard = sorted(parts["weights"].glob("model-*"))[1]
+    shard.unlink()
+    for file in parts["tokeniser"].glob("*token*"):
+        file.unlink()
+    for part, missing in ((parts["weights"], shard.name), (parts["tokeniser"], "tokeniser")):
+        asked, there = [], {True: part, False: whole}
+
+        def fetch(name, *, local_files_only, allow_patterns, asked=asked, there=there, **_):
+            asked.append(
+                (name, local_files_only, any(fnmatch("model.safetensors.index.json", x) for x in allow_patterns))
+            )
+            return str(there[local_files_only])
+
+        monkeypatch.setattr(hub, "snapshot_download", fetch)
+        assert found_folder("owner/tiny") == whole
+        assert asked == [("owner/tiny", True, True), ("owner/tiny", False, True)]
+        there[False] = part
+        with pytest.raises(InputError, match=rf"owner/tiny: neither .* \(it has no {missing}\): give one"):
+            found_folder("owner/tiny")
+    states = FrozenEncoder.open(str(folders["bert"]), "mean").states(SENTENCES)
+    torch.testing.assert_close(FrozenEncoder.open(str(whole), "mean").states(SENTENCES), states)
+    before, described = files_digest(whole), Blueprint.of(whole).digest
+    assert files_digest(parts["weights"]) != before
+    save_file({"x": torch.zeros(2)}, whole / "adapter.safetensors")
+    (whole / "vocab.txt").write_text("also in tokenizer.json")
+    (whole / "README.md").write_text("about")
+    assert (files_digest(whole), Blueprint.of(whole).digest) == (before, described)
+    for name in ("config.json", "tokenizer.json", sorted(whole.glob("model-*"))[0].name):
+        content = (whole / name).read_bytes()
+        (whole / name).write_bytes(content + b" ")
+        assert files_digest(whole) != before
+        (whole / name).write_bytes(content)
+    (whole / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(InputError, match=r"model\.safetensors\.index\.json: .*weight_map.*: restore its files"):
+        files_digest(whole)
 
 
 @pytest.mark.parametrize(
@@ -145,16 +164,6 @@ def test_names(text, name, layers, numbers):
     for wrong in ("13", "-14", "3..2", "11..13"):
         with pytest.raises(InputError, match=r"not layers of it: it has 0 \(its embeddings\) to 12"):
             EncoderName.of(f"x:{wrong}").numbers(12)
-
-
-def broken(folder, tmp_path, breaking):
-    copy = tmp_path / "broken"
-    shutil.copytree(folder, copy)
-    breaking(copy)
-    with pytest.raises(InputError) as error:
-        FrozenEncoder.open(str(copy), "mean").states([["film"]])
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def without_a_weight(folder):
@@ -188,7 +197,19 @@ def with_code(folder):
     ],
 )
 def test_what_cannot_be_loaded_is_one_line(folders, tmp_path, breaking, said):
-    assert said in broken(folders["bert"], tmp_path, breaking)
+    copy = shutil.copytree(folders["bert"], tmp_path / "broken")
+    breaking(copy)
+    with pytest.raises(InputError, match=said) as error:
+        FrozenEncoder.open(str(copy), "mean").states([["film"]])
+    assert "\n" not in str(error.value)
+
+
+def test_a_table_of_positions_of_another_class(folders, tmp_path):
+    size = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    about = IBertConfig(vocab_size=400, max_position_embeddings=66, pad_token_id=1, **size)
+    AutoModel.from_config(about).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(folders["roberta"]).save_pretrained(tmp_path)
+    assert FrozenEncoder.open(str(tmp_path), "mean").states([["x"] * 300]).shape == (300, 32)
 
 
 def test_loading_draws_no_random_numbers(folders, tmp_path):
@@ -203,49 +224,6 @@ def test_loading_draws_no_random_numbers(folders, tmp_path):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_part_that_another_program_fetched_is_not_an_encoder(folders, tmp_path, monkeypatch):
-    """The rest is fetched, with the index of weights that are in several files; or one line says what is missing."""
-    hub = pytest.importorskip("huggingface_hub")
-    part = Path(shutil.copytree(folders["bert"], tmp_path / "part", ignore=shutil.ignore_patterns("*token*")))
-    asked, there = [], {True: part, False: folders["bert"]}
-
-    def fetch(name, *, local_files_only, allow_patterns, **_):
-        asked.append((name, local_files_only, any(fnmatch("model.safetensors.index.json", x) for x in allow_patterns)))
-        return str(there[local_files_only])
-
-    monkeypatch.setattr(hub, "snapshot_download", fetch)
-    assert found_folder("owner/tiny") == folders["bert"]
-    assert asked == [("owner/tiny", True, True), ("owner/tiny", False, True)]
-    there[False] = part
-    with pytest.raises(InputError, match=r"owner/tiny: neither .* \(it has no tokeniser\): give one"):
-        found_folder("owner/tiny")
-
-
-def test_weights_in_several_files(folders, tmp_path, monkeypatch):
-    """A cache with some of them is not the encoder; the digest is that of all of them, and of no other file."""
-    hub = pytest.importorskip("huggingface_hub")
-    whole = in_shards(folders["bert"], tmp_path / "whole")
-    part = Path(shutil.copytree(whole, tmp_path / "part"))
-    shard = sorted(part.glob("model-*"))[1]
-    shard.unlink()
-    monkeypatch.setattr(hub, "snapshot_download", lambda _, local_files_only, **__: part if local_files_only else whole)
-    assert found_folder("owner/tiny") == whole
-    monkeypatch.setattr(hub, "snapshot_download", lambda *_, **__: part)
-    with pytest.raises(InputError, match=rf"owner/tiny: neither .* \(it has no {shard.name}\): give one"):
-        found_folder("owner/tiny")
-    states = FrozenEncoder.open(str(folders["bert"]), "mean").states(SENTENCES)
-    torch.testing.assert_close(FrozenEncoder.open(str(whole), "mean").states(SENTENCES), states)
-    before, described = files_digest(whole), Blueprint.of(whole).digest
-    assert files_digest(part) != before
-    save_file({"x": torch.zeros(2)}, whole / "adapter.safetensors")
-    (whole / "vocab.txt").write_text("also in tokenizer.json")
-    assert files_digest(whole) == before
-    assert Blueprint.of(whole).digest == described
-    (whole / "model.safetensors.index.json").write_text("{}")
-    with pytest.raises(InputError, match=r"model\.safetensors\.index\.json: .*weight_map.*: restore its files"):
-        files_digest(whole)
-
-
 def test_a_missing_encoder_is_one_line(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InputError, match=r"nobody/nothing: neither a folder here nor a model of the Hugging Face Hub"):
@@ -254,15 +232,3 @@ def test_a_missing_encoder_is_one_line(monkeypatch):
         FrozenEncoder.open("./nothing", "mean")
     with pytest.raises(InputError, match=r"layers after a colon are numbers, as in -4\.\.-1"):
         FrozenEncoder.open("bert:last4", "mean")
-
-
-@pytest.mark.parametrize("pooling", ["mean", "first"])
-def test_an_encoder_that_is_not_frozen_has_gradients(folders, pooling):
-    """As a view that trains one needs: the same states, and gradients of all layers that are read."""
-    loaded = load_encoder(folders["bert"])
-    states = word_states(loaded, loaded.aligner.align(SENTENCES), (2,), pooling)
-    torch.testing.assert_close(states, FrozenEncoder.open(str(folders["bert"]), pooling).states(SENTENCES))
-    states.square().sum().backward()
-    read = [each for name, each in loaded.model.named_parameters() if "pooler" not in name]
-    assert all(each.grad is not None for each in read)
-    assert sum(each.grad.abs().sum() > 0 for each in read) > len(read) / 2

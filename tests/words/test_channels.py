@@ -65,16 +65,13 @@ def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(corpus, vect
 def test_the_fixed_table_is_one_and_learns_nothing(config):
     training = Training(config.replaced(views=("dep", "const", "seq", "avg")))
     fixed = training.model.channels["fixed"]
-    assert len({id(table) for table in fixed.tables}) == 1
-    assert len(fixed.tables) == 4
+    assert [id(table) for table in fixed.tables] == [id(fixed.words[0])] * 4
     before = fixed.tables[0].weight.clone()
     for step in training.steps(Progress()):
         training.step(*step.batches)
     assert torch.equal(fixed.tables[0].weight, before)
-    assert not fixed.tables[0].weight.requires_grad
     names = dict(training.model.named_parameters())
     assert not any(name.startswith("channels.fixed.words") for name in names)
-    assert len(training.optimiser.state) == len(names)
     saved = [name for name in training.model.state_dict() if name.startswith("channels.fixed.words")]
     assert saved == ["channels.fixed.words.0.weight"]
 
@@ -134,13 +131,11 @@ def test_other_vectors_are_another_run(config, tmp_path):
     config = config.replaced(steps=1)
     train(config)
     screen = io.StringIO()
-    train(config, Console(file=screen))
-    assert "already trained" in screen.getvalue()
     words = WordVectors.open(config.words.vectors).words.to_pylist()
     # Where the file lies does not matter, what is in it does.
     same = write_vectors(tmp_path / "same.vec", words, random_vectors(words, DIM))
     train(config.replaced(vectors=str(same), steps=1), Console(file=screen))
-    assert screen.getvalue().count("already trained") == 2
+    assert screen.getvalue().count("already trained") == 1
     other = write_vectors(tmp_path / "other.vec", words, random_vectors(words, DIM, seed=1))
     with pytest.raises(InputError, match=r"run: was trained with other vectors than .*other\.vec: give those, or"):
         train(config.replaced(vectors=str(other)))

@@ -131,10 +131,9 @@ class JoinedEmbedder(Embedder):
             pooled[vectors.views[done][0].key(vectors.pooling)] = torch.from_numpy(encoded)
         return pooled
 
-    def _prepared(self, sentences: Iterable[Sentence], chosen: Iterable[int]) -> list[ParsedSentence]:
+    def prepare(self, sentences: Iterable[Sentence], chosen: Iterable[int] | None = None) -> list[ParsedSentence]:
         """See ``Embedder``; if the members' parsers differ, only tokenise and let each member parse."""
-        needs = self.needs_of(chosen) if self._one_parser else frozenset({"tokens"})
-        return self.preparer.prepare(sentences, needs, self.limit)
+        return super().prepare(sentences, chosen if self._one_parser else [])
 
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, by member and view; see ``Embedder``."""
@@ -160,20 +159,14 @@ class JoinedEmbedder(Embedder):
 def join_runs(
     members: Sequence[Path | Member], out: Path, join: str = "concatenation", similarity_join: str = ""
 ) -> Path:
-    """Create a run that contains copies of other runs and joins their vectors, or those of single views.
-
-    Args:
-        members: run folders, or ``Member``s for single views of runs; repeats are allowed.
-        out: folder to create.
-        join, similarity_join: see ``JoinedEmbedder``.
+    """Create a run, in a new folder, of copies of other runs, which joins their vectors or those of single views.
 
     Raises:
-        InputError: if a run cannot be loaded or has no such view, the vectors cannot be joined, or ``out`` already
-            exists.
+        InputError: if a run cannot be loaded or has no such view, the vectors cannot be joined, or ``out`` exists.
     """
     if not members:
         raise InputError("no runs: name the runs to join")
-    chosen = _as_members(members)
+    chosen = [each if isinstance(each, Member) else Member(each) for each in members]
     names = member_names(chosen)
     embedders = [Embedder.load(run).with_view(view) if view else Embedder.load(run) for run, view in chosen]
     joined = JoinedEmbedder(embedders, names, join, similarity_join)
@@ -193,10 +186,6 @@ def join_runs(
     return out
 
 
-def _as_members(members: Sequence[Path | Member]) -> list[Member]:
-    return [each if isinstance(each, Member) else Member(each) for each in members]
-
-
 def member_names(members: Sequence[Member]) -> list[str]:
     """Folder names of the members of a joined run."""
     return [f"{i}-{run.resolve().name}" + f".{view}" * bool(view) for i, (run, view) in enumerate(members)]
@@ -206,7 +195,7 @@ def holds_joined(out: Path, members: Sequence[Path | Member]) -> bool:
     """Whether a folder is a join of runs with these names, as they are now, and of the same views."""
     if not (out / CONFIG).is_file() or run_kind(out) != JOINED:
         return False
-    settings, chosen = read_settings(out), _as_members(members)
+    settings, chosen = read_settings(out), [each if isinstance(each, Member) else Member(each) for each in members]
     wanted = member_names(chosen), [view for _, view in chosen]
     if (settings.get("members"), settings.get("only")) != wanted:
         return False

@@ -162,7 +162,7 @@ class TrainedEmbedder(Embedder):
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head; see ``Embedder.attention``."""
         chosen = [i for i, needs in enumerate(self._needs) if "dependency" in needs]
-        prepared = self._prepared(sentences, chosen) if chosen else []
+        prepared = self.prepare(sentences, chosen) if chosen else []
         if not prepared:
             return {}
         batch = self.collate(chosen, prepared).to(self.device)
