@@ -264,22 +264,20 @@ def cosines_of_pairs(first: Vectors, second: Vectors) -> Tensor:
     return (a * b).sum(dim=-1)
 
 
-def _of_length_one(first: Vectors, second: Vectors) -> tuple[Tensor, Tensor]:
-    """Both, scaled to length 1, on the device of the first; zero vectors stay zero."""
-    a, b = _as_floats(first), _as_floats(second)
-    if a.shape[-1] != b.shape[-1]:
-        raise InputError(f"vectors of {a.shape[-1]} and {b.shape[-1]} dimensions: give vectors of one run")
-    return F.normalize(a, dim=-1), F.normalize(b.to(a.device), dim=-1)
-
-
-def _as_floats(vectors: Vectors) -> Tensor:
-    """Vectors as a float32 tensor ``(d,)`` or ``(n, d)``."""
-    try:
-        if isinstance(vectors, Sequence) and not isinstance(vectors, str):
-            vectors = torch.stack([torch.as_tensor(each) for each in vectors])
-        found = torch.as_tensor(vectors).float()
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError("not vectors: give what encode returns, an array or a tensor (n, d)") from None
-    if found.ndim not in (1, 2):
-        raise InputError(f"vectors of shape {tuple(found.shape)}: give (d,) or (n, d), as encode returns them")
-    return found
+def _of_length_one(*both: Vectors) -> list[Tensor]:
+    """Vectors ``(d,)`` or ``(n, d)`` of length 1, in float32, on the device of the first; zero vectors stay zero."""
+    found: list[Tensor] = []
+    for vectors in both:
+        try:
+            if isinstance(vectors, Sequence) and not isinstance(vectors, str):
+                vectors = torch.stack([torch.as_tensor(each) for each in vectors])  # noqa: PLW2901
+            tensor = torch.as_tensor(vectors).float()
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError("not vectors: give what encode returns, an array or a tensor (n, d)") from None
+        if tensor.ndim not in (1, 2):
+            raise InputError(f"vectors of shape {tuple(tensor.shape)}: give (d,) or (n, d), as encode returns them")
+        found.append(F.normalize(tensor, dim=-1))
+    if found[0].shape[-1] != found[1].shape[-1]:
+        widths = " and ".join(str(each.shape[-1]) for each in found)
+        raise InputError(f"vectors of {widths} dimensions: give vectors of one run")
+    return [each.to(found[0].device) for each in found]

@@ -8,6 +8,7 @@ Shapes: n words, w windows, p pieces of all windows, k pairs of a word and one o
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,22 +30,16 @@ CONTRACTED = {f"{mark}{ending}" for mark in "'’" for ending in ("s", "m", "d",
 SPACE = "▁"
 
 
-class Spelling(dict[str, str]):
-    """Each word as it stands in a text, with the space before it; filled as words are asked for."""
+@lru_cache(2**20)
+def spelling(word: str) -> str:
+    """A word as it stands in a text, with the space before it."""
+    return word if word.lower() in CONTRACTED else f" {SIGNS.get(word, word)}"
 
-    MOST = 2**20
 
-    def __missing__(self, word: str) -> str:
-        if len(self) >= self.MOST:
-            self.clear()
-        spelt = word if word.lower() in CONTRACTED else f" {SIGNS.get(word, word)}"
-        self[word] = spelt
-        return spelt
-
-    def texts(self, sentences: Sequence[Sequence[str]]) -> list[str]:
-        """Sentences as texts."""
-        spelt = list(map(self.__getitem__, chain.from_iterable(sentences)))
-        return texts_of(spelt, np.fromiter(map(len, sentences), np.int64, len(sentences))).texts
+def as_texts(sentences: Sequence[Sequence[str]]) -> list[str]:
+    """Sentences as texts, as tokenisers read them."""
+    spelt = list(map(spelling, chain.from_iterable(sentences)))
+    return texts_of(spelt, np.fromiter(map(len, sentences), np.int64, len(sentences))).texts
 
 
 class Texts(NamedTuple):
@@ -94,11 +89,10 @@ class Aligner:
         self._tokeniser.no_padding()
         self._unknown = f" {unknown}"
         self._space = tokeniser.token_to_id(SPACE)
-        self._spelt = Spelling()
 
     def align(self, sentences: Sequence[Sequence[str]]) -> Pieces:
         """The pieces of sentences, and which words they belong to."""
-        spelt = list(map(self._spelt.__getitem__, chain.from_iterable(sentences)))
+        spelt = list(map(spelling, chain.from_iterable(sentences)))
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         pieces, missing = self._pieces(spelt, lengths)
         if len(missing):
@@ -111,14 +105,10 @@ class Aligner:
 
     def read(self, sentences: Sequence[Sequence[str]]) -> SentencePieces:
         """The pieces of sentences; what is longer than the encoder reads is cut off, as sentence-transformers does."""
-        encodings = self._tokeniser.encode_batch(self.texts(sentences))
+        encodings = self._tokeniser.encode_batch(as_texts(sentences))
         encodings = [each if len(each) else self._tokeniser.encode(self._unknown[1:]) for each in encodings]
         lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
         return SentencePieces(_joined((each.ids for each in encodings), lengths.sum()), lengths)
-
-    def texts(self, sentences: Sequence[Sequence[str]]) -> list[str]:
-        """Sentences as the tokeniser reads them."""
-        return self._spelt.texts(sentences)
 
     def _pieces(self, spelt: list[str], lengths: Array) -> tuple[Pieces, Array]:
         """The pieces of words, and the numbers of the words that have none."""

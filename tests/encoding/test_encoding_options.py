@@ -1,5 +1,7 @@
-"""What ``Embedder.encode`` takes besides sentences: kinds of result, devices, progress, processes."""
+"""What ``Embedder.encode`` takes besides sentences: devices, progress, processes; and the precision of bf16."""
 
+import copy
+import pickle
 import shutil
 from contextlib import nullcontext
 from itertools import cycle
@@ -7,15 +9,20 @@ from itertools import cycle
 import numpy as np
 import pytest
 import torch
-from corpora import RandomParser, tiny_rows
+from corpora import RandomParser, small_config, tiny_corpus, tiny_rows
 
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import Task, open_pool, pieces, processes_that_pay
+from structviews.encoding.kinds import trained
+from structviews.encoding.kinds.joined import JoinedEmbedder, join_runs
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.preparation import SentenceError
+from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.runs.settings_file import read_settings, write_settings
+from structviews.runtime import device
+from structviews.training.loop import train
 
 SENTENCES = [row.sentence for row in tiny_rows()]
 RAW = ["A bird sings.", "It is dead", *(f"Tree {i} of the dead trees" for i in range(20))]
@@ -147,13 +154,31 @@ def test_nothing_is_told_after_an_error(joined, pool, left_to_others):
         lambda joined: joined.with_representation(
             similarity_join="concatenation", similarity_pooling="mean"
         ).for_similarity(),
+        # One of the two is not what a process would choose by itself.
+        lambda joined: joined.with_precision("fp32"),
+        lambda joined: joined.with_precision("bf16"),
     ],
 )
 def test_processes_know_what_was_chosen(joined, pool, choose, left_to_others):
     chosen = choose(joined)
     expected = chosen.encode(SENTENCES)
-    assert expected.shape != joined.encode(SENTENCES).shape or np.abs(expected - joined.encode(SENTENCES)).max() > 0.01
+    other = joined.with_precision("fp32" if chosen.precision == "bf16" else "bf16").encode(SENTENCES)
+    assert expected.shape != other.shape or np.abs(expected - other).max() > 1e-4
     np.testing.assert_allclose(chosen.encode(SENTENCES, pool=pool), expected, atol=1e-6)
+
+
+def test_processes_keep_to_the_limit_and_warn_once(joined, pool, small_pieces, monkeypatch):
+    take, turns = Task.take, cycle([False, True])
+    monkeypatch.setattr(Task, "take", lambda task: next(turns) and take(task))
+    embedder = joined.with_view(joined.view_names[1]).with_limit(max_tokens=5, overlong="cut")
+    long, first = "The dead tree fell, it's said.", ["The", "dead", "tree", "fell", ","]
+    texts = [long, "A bird", long, "A", long]
+    with pytest.raises(SentenceError, match=r"^sentence 1: 6 words, but the limit is 5"):
+        embedder.with_limit(overlong="raise").encode(texts, pool=pool)
+    with pytest.warns(UserWarning, match="cut to the first") as warned:
+        vectors = embedder.encode(texts, 1, pool=pool)
+    assert [str(each.message) for each in warned] == ["3 sentences were cut to the first 5 words (max_tokens)"]
+    np.testing.assert_allclose(vectors, embedder.encode([first, ["A", "bird"], first, ["A"], first]), atol=1e-6)
 
 
 def test_strings_are_prepared_by_processes_or_by_a_parser_given_here(runs_of_all_kinds, joined, pool, left_to_others):
@@ -196,3 +221,71 @@ def test_warnings_of_processes_are_given_here(runs_of_all_kinds, tmp_path, capfd
     with open_pool(embedder, 2) as pool, pytest.warns(UserWarning, match="another model or other settings"):
         embedder.encode(RAW, pool=pool)
     assert "Warning" not in capfd.readouterr().err
+
+
+TOKENS = [["a", "bird", "sings", "."], ["the", "tree", "is", "dead", "."], ["it"], ["a", "bird", "is", "dead"]]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    corpus = tiny_corpus(folder / "x.parsed")
+    kinds = {"seq": ("seq", "seq-uni"), "words": ("bow", "avg")}
+    made = {name: train(small_config(corpus, folder / name, views, epochs=1)) for name, views in kinds.items()}
+    return made | {"joined": join_runs(list(made.values()), folder / "joined"), "default": "default"}
+
+
+@pytest.fixture(params=["seq", "words", "joined", "default"])
+def run(runs, request):
+    return runs[request.param]
+
+
+def distances(vectors, others):
+    return 1 - (normalised(vectors.astype(np.float64)) * normalised(others.astype(np.float64))).sum(axis=1)
+
+
+def test_vectors_are_close_to_those_of_fp32(run):
+    single, short = (Embedder.load(run, precision=each) for each in ("fp32", "bf16"))
+    for pooling in ("vector", "mean", "pooled"):
+        vectors, others = (each.with_representation(pooling=pooling).encode(TOKENS) for each in (single, short))
+        assert others.dtype == np.float32
+        # A distance of zero would mean that all was done in fp32.
+        assert 1e-9 < distances(vectors, others).max() < 1e-3
+
+
+def test_copies_and_pickles_keep_it(runs):
+    embedder = Embedder.load(runs["joined"], precision="bf16")
+    vectors = embedder.encode(TOKENS)
+    others = [embedder.with_limit(max_tokens=9), embedder.with_representation(), embedder.with_view(embedder.views[0])]
+    assert {each.precision for each in (*others, *embedder.members)} == {"bf16"}
+    for each in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder)), embedder.for_similarity()):
+        np.testing.assert_array_equal(each.encode(TOKENS), vectors)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs, runs_of_all_kinds, precision):
+    members = [Embedder.load(runs_of_all_kinds["sif"]), Embedder.load(runs["seq"])]
+    joined = JoinedEmbedder(members, ["sif", "seq"]).with_precision(precision)
+    assert joined.members[0].description == "vector - pc"  # words without encoders have none
+    assert joined.encodes_in == precision
+
+
+@pytest.mark.parametrize("multiplies", [False, True])
+def test_auto_is_what_the_cpu_multiplies(runs, monkeypatch, multiplies):
+    monkeypatch.setattr(device, "multiplies_half", lambda _: multiplies)
+    monkeypatch.setattr(trained, "encodes_in", device.encodes_in)
+    embedder = Embedder.load(runs["words"])
+    assert embedder.encodes_in == ("bf16" if multiplies else "fp32")
+    assert ("bf16" in embedder.description) == multiplies
+    explicit = Embedder.load(runs["words"], precision=embedder.encodes_in)
+    np.testing.assert_array_equal(embedder.encode(TOKENS), explicit.encode(TOKENS))
+    assert device.encodes_in("auto", torch.device("cuda")) == "fp32"
+
+
+def test_an_unknown_precision_is_refused(runs, command):
+    message = "unknown precision 'fp16': choose one of auto, fp32, bf16"
+    with pytest.raises(InputError, match=message):
+        Embedder.load(runs["words"], precision="fp16")
+    code, _, errors = command("encode", runs["words"], __file__, "-o", "v.npy", "--skip-blank", "--precision", "fp16")
+    assert code == 2
+    assert message in errors

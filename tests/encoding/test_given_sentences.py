@@ -168,23 +168,6 @@ def test_little_of_a_huge_text_is_tokenised(limited, monkeypatch, unit, size):
     assert sum(map(len, tokenised)) <= 100
 
 
-def test_processes_keep_to_the_limit_and_warn_once(runs_of_all_kinds, monkeypatch):
-    take, turns = encoding_pool.Task.take, cycle([False, True])
-    monkeypatch.setattr(encoding_pool, "SMALLEST", 2)
-    monkeypatch.setattr(encoding_pool.Task, "take", lambda task: next(turns) and take(task))
-    embedder = Embedder.load(runs_of_all_kinds["words"], max_tokens=5, overlong="cut")
-    texts = [LONG, "A bird", LONG, "A", LONG]
-    with open_pool(embedder, 2) as pool:
-        with pytest.raises(SentenceError, match=r"^sentence 1: 6 words, but the limit is 5"):
-            embedder.with_limit(overlong="raise").encode(texts, pool=pool)
-        with pytest.warns(UserWarning, match="cut to the first") as told:
-            vectors = embedder.encode(texts, 1, pool=pool)
-        assert embedder.with_limit(max_tokens=9).encode(texts, pool=pool).shape == vectors.shape
-    assert [str(each.message) for each in told] == ["3 sentences were cut to the first 5 words (max_tokens)"]
-    expected = embedder.encode([WORDS[:5], ["A", "bird"], WORDS[:5], ["A"], WORDS[:5]])
-    np.testing.assert_allclose(vectors, expected, atol=1e-6)
-
-
 def test_batches_are_limited_in_words(runs_of_all_kinds, monkeypatch):
     limited = Embedder.load(runs_of_all_kinds["trees"])
     sentences = [random_trees(("a",) * n) for n in (1, 5, 2, 5, 3, 4)]

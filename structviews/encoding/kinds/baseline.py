@@ -21,7 +21,7 @@ from structviews.encoding.preparation import Preparer
 from structviews.encoding.representation import Encoder
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
-from structviews.pretrained.alignment import Spelling
+from structviews.pretrained.alignment import as_texts
 from structviews.runs.folder import CONFIG, WEIGHTS, WORDS
 from structviews.runs.settings_file import PARSED, Parsed, read_parsed
 from structviews.runs.weights import load_words, save_vocabularies, write_weights
@@ -221,7 +221,6 @@ class TransformerBaseline(Embedder):
             raise InputError(f"{model}: not a model that {TRANSFORMER} can load: {reason(error)}") from None
         self.model = model
         self.views = (model.resolve().name,)
-        self._spelling = Spelling()
         self.preparer = Preparer(parsed)
         self.representation = Representation()
         width = len(self._vectors(["a"])[0])
@@ -266,5 +265,5 @@ class TransformerBaseline(Embedder):
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
         """See ``Embedder``."""
-        texts = self._spelling.texts([sentence.tokens for sentence in sentences])
+        texts = as_texts([sentence.tokens for sentence in sentences])
         return [[Encoded(torch.from_numpy(self._vectors(texts)))]]
