@@ -99,7 +99,7 @@ def test_results_are_kept_for_these_weights_and_these_vectors(mteb, encoder, sts
 def test_a_run_of_another_language_is_not_said_to_be_english(mteb, encoder, run, monkeypatch):
     from structviews.adapters import mteb as adapter
 
-    monkeypatch.setitem(encoder.model.preparer.parsed.parser, "language", "de")
+    monkeypatch.setattr(encoder.model.preparer, "language", "de")
     assert adapter._meta(run, encoder.model).languages is None
 
 
