@@ -52,10 +52,7 @@ def read_sentences(file: Path) -> dict[Tokens, int]:
 
 
 def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
-    """Read the sentences of ``X.txt`` with their rows, and memory-map ``X.npy`` ``(n, d)``.
-
-    Args:
-        file: ``X.npy``. Pickled objects are refused, so nothing in it is executed.
+    """Read the sentences of ``X.txt`` with their rows, and memory-map ``X.npy`` ``(n, d)``; no pickles.
 
     Raises:
         InputError: if it is not an array of finite floating-point numbers with one row per sentence.
@@ -83,13 +80,9 @@ def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
 
 @contextmanager
 def saved(encode: EncodeBlocks, file: Path) -> Iterator[EncodeBlocks]:
-    """Wrap an encoder so that all sentences and vectors of the block are saved to ``X.txt`` and ``X.npy``.
+    """Wrap an encoder so that all sentences and vectors of the block are saved to ``X.npy``, the file, and ``X.txt``.
 
     The files are written if the block ends without an error. No sentence may be encoded twice.
-
-    Args:
-        encode: from lists of ``n`` sentences to vectors (n, d) of each, in order.
-        file: ``X.npy``, in an existing folder.
     """
     sentences: list[Tokens] = []
     with tempfile.TemporaryFile(dir=file.parent) as rows:

@@ -74,10 +74,7 @@ class Aligner:
     longer than the encoder reads is cut into windows that overlap by half, and each of its pieces is read in the
     window in which it is farther from the cut.
 
-    Args:
-        tokeniser: a fast tokeniser; it is copied.
-        longest: how many pieces the encoder reads at most, with those that the tokeniser adds.
-        unknown: a token that the tokeniser always finds in a text.
+    The encoder reads at most ``longest`` pieces, with those that the tokeniser adds, which always finds ``unknown``.
     """
 
     def __init__(self, tokeniser: "Tokenizer", longest: int, unknown: str):

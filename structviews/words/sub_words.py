@@ -3,9 +3,8 @@
 As in fastText, the n-grams are those of the word between ``<`` and ``>``, counted in UTF-8 characters, and share a
 fixed number of rows: an n-gram's row is its hash.
 
-A packed run stores rows in 8 bits a number with one scale a row, a quarter of the memory of float32: a row's largest
-magnitude becomes 127, and each number is rounded to the nearest step of ``largest / 127``, so none is off by more than
-half a step, 0.4 % of the row's largest.
+A packed run stores rows in 8 bits a number with one scale a row: a row's largest magnitude becomes 127, and each number
+is rounded to the nearest step of ``largest / 127``.
 
 Shapes: n words, m n-grams of all words, dim dimension of a vector.
 """

@@ -45,12 +45,11 @@ class Part(NamedTuple):
 
 
 class WordVectors:
-    """The words of a vector file and their vectors, which stay on disk until they are read.
+    """The distinct words ``(V,)`` of a vector file, and their vectors, which stay on disk until they are read.
 
     Attributes:
-        path: the file.
+        path, words: the file, and its words in their order.
         dim: dimension of a vector.
-        words: ``(V,)`` the distinct words in file order.
         sub_words: the n-grams of which other words are composed; None if the file has none.
     """
 
@@ -114,10 +113,9 @@ class WordVectors:
         return {word: index for index, word in enumerate(self.words.to_pylist())}
 
     def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Look words up; those that the file does not have are composed of their n-grams if it has these.
+        """Which words have a vector, ``(n,)`` bool, and these vectors ``(found, dim)``, float32.
 
-        Returns:
-            Which words have a vector, ``(n,)`` bool, and these vectors ``(found, dim)``, float32.
+        Words that the file does not have are composed of their n-grams if it has these.
         """
         indices = self.find(words)
         missing = np.flatnonzero(indices < 0)
@@ -193,12 +191,9 @@ def fixed_words(
 
 
 def save_vectors(path: Path, words: Sequence[str], vectors: np.ndarray) -> None:
-    """Write a word2vec file atomically: binary if its name ends in ``.bin``, else text.
+    """Write words and vectors ``(V, dim)`` to a word2vec file: binary if its name ends in ``.bin``, else text.
 
-    Args:
-        path: the file.
-        words: ``(V,)``.
-        vectors: ``(V, dim)`` float32; the text format preserves them exactly.
+    The text preserves them exactly, too. The file appears complete or not at all.
     """
 
     def as_text(vector: np.ndarray) -> bytes:

@@ -41,12 +41,10 @@ def spelt(words: Iterable[str], uncased: bool) -> Iterable[str]:
 
 
 class Vocabulary:
-    """The most frequent words of a corpus; id 0 is for unknown words.
+    """The most frequent words of a corpus in the order of their ids; ``<unk>``, the first, is for unknown words.
 
-    Args:
-        words: in the order of their ids, ``<unk>`` first.
-        counts: ``(words,)`` frequency of each word, that of ``<unk>`` covering all others; None if unknown.
-        uncased: look words up in lower case, as all of these are.
+    Their frequencies are ``counts (words,)``, if known, that of ``<unk>`` covering all other words. Where case does not
+    count, all are in lower case and looked up so.
     """
 
     def __init__(self, words: Sequence[str], counts: np.ndarray | None = None, uncased: bool = False):

@@ -99,12 +99,8 @@ RECIPES = {
 class WordBaseline(Embedder):
     """The view ``average`` of weighted word vectors, which are read from their file.
 
-    Args:
-        kind: one of ``RECIPES``.
-        vectors: the word vectors.
-        vocabulary: words of the corpus.
-        arrays: ``weights (V + 1,)``, and for ``center_words`` also ``mean (d,)`` and ``directions (k, d)``.
-        parsed: description of the corpus.
+    The kind is one of ``RECIPES``, the vocabulary that of the corpus, which ``parsed`` describes. The arrays are
+    ``weights (V + 1,)``, and for ``center_words`` also ``mean (d,)`` and ``directions (k, d)``.
     """
 
     def __init__(
@@ -198,9 +194,7 @@ def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
 class TransformerBaseline(Embedder):
     """Vectors of a sentence-transformers model, which reads sentences as texts, as the view ``transformer`` does.
 
-    Args:
-        model: the model's folder. Nothing is downloaded, and no custom model code is run.
-        parsed: description of the corpus that the components are fitted on.
+    Nothing is downloaded, and no custom model code is run. Components are fitted on the corpus that ``parsed`` describes.
 
     Raises:
         InputError: if sentence-transformers is not installed, or the folder is not one of its models.

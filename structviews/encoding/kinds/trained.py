@@ -54,12 +54,8 @@ def _without_dropout(model: Model) -> Iterator[None]:
 class TrainedEmbedder(Embedder):
     """A trained or random run.
 
-    Args:
-        config: the run's settings.
-        parsed: description of the training corpus.
-        model, vocabularies: of the channels.
-        parser: parses sentences that have no trees; see ``load``.
-        blueprint: of the encoder whose pieces some views read.
+    Its corpus is described by ``parsed``; the blueprint is that of the encoder whose pieces some views read. For the
+    parser see ``load``.
     """
 
     vectors: RunVectors | None = None  # the file that the run reads further words from
