@@ -194,7 +194,7 @@ def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
 class TransformerBaseline(Embedder):
     """Vectors of a sentence-transformers model, which reads sentences as texts, as the view ``transformer`` does.
 
-    Nothing is downloaded, and no custom model code is run. Components are fitted on the corpus that ``parsed`` describes.
+    Nothing is downloaded, and no custom code is run. Components are fitted on the corpus that ``parsed`` describes.
 
     Raises:
         InputError: if sentence-transformers is not installed, or the folder is not one of its models.
