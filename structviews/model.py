@@ -133,15 +133,11 @@ class Channel(nn.Module):
     def encode(
         self, batch: Batch, ids: WordIds, states: bool = False, chosen: Collection[int] | None = None
     ) -> list[Encoded]:
-        """Encode a batch with each view and then each of ``extra_views``.
+        """Encode a batch, of words ``ids``, with each view and then with each encoder that the objective adds.
 
-        Args:
-            batch: the sentences.
-            ids: its words in this channel's vocabulary.
-            states: see ``View.forward``.
-            chosen: indices of the encoders to run; None for all.
+        Those read the first view's words. ``states``: see ``View.forward``; ``chosen``: indices of some encoders.
         """
-        encoders = [*cast("list[View]", self.views), *self.extra_views().values()]
+        encoders = [*cast("list[View]", self.views), *self.objective.extra_views().values()]
         tables = [*self.tables, *[self.tables[0]] * (len(encoders) - len(self.views))]
         return [
             view(words, batch, ids, states)
@@ -154,10 +150,6 @@ class Channel(nn.Module):
         views = list(zip(cast("list[View]", self.views), self.tables, strict=True))
         passes = range(self.objective.passes)
         return [view(words, batch, ids).vector for _ in passes for view, words in views if view.learns]
-
-    def extra_views(self) -> dict[str, View]:
-        """Encoders that the objective trains and adds to the run, by name; they read the first view's words."""
-        return self.objective.extra_views()
 
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
         """The batch's context for the objective, with its words if the objective reads them."""
@@ -223,7 +215,7 @@ class Model(nn.Module):
     @property
     def extra_views(self) -> tuple[str, ...]:
         """Names of the encoders that objectives add, see ``Objective.extra_views``."""
-        return tuple(next(channel.extra_views() for _, channel in self.each()))
+        return tuple(next(channel.objective.extra_views() for _, channel in self.each()))
 
     def losses(
         self, batch: Batch, context: Context, join: Join | None = None
@@ -257,7 +249,7 @@ class Model(nn.Module):
     def by_view(self) -> list[list[tuple[str, View]]]:
         """For each view its channels' names and encoders, followed by the encoders that objectives add."""
         channels = [
-            [(name, view) for view in (*cast("list[View]", channel.views), *channel.extra_views().values())]
+            [(name, view) for view in (*cast("list[View]", channel.views), *channel.objective.extra_views().values())]
             for name, channel in self.each()
         ]
         return [list(view) for view in zip(*channels, strict=True)]

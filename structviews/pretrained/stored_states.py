@@ -37,10 +37,6 @@ class StoredStates:
     """The states of a corpus, opened for reading.
 
     A file's content is checked when it is first read. One that is damaged is made again, with a warning.
-
-    Args:
-        corpus: the corpus.
-        encoder: whose states they are.
     """
 
     def __init__(self, corpus: ParsedCorpus, encoder: FrozenEncoder):
@@ -85,11 +81,7 @@ class StoredStates:
         return found[STATES]
 
     def compute(self, number: int) -> None:
-        """Compute the states ``(n, d)``, float16, of a shard, and write them.
-
-        Raises:
-            InputError: if a state is beyond float16.
-        """
+        """Compute the states ``(n, d)``, float16, of a shard, and write them; InputError if one is beyond float16."""
         states = self._encoder.states(self._corpus.shard(number)["tokens"].to_pylist()).cpu().numpy()
         with np.errstate(over="ignore"):
             half = states.astype(np.float16)
@@ -115,10 +107,7 @@ def folder_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> Path:
 
 
 def outdated(corpus: ParsedCorpus) -> dict[Path, int]:
-    """The folders of states that nothing reads any more, and their bytes.
-
-    They are of earlier versions of the corpus, or of earlier rules of alignment.
-    """
+    """The folders of states of earlier versions of the corpus, or of earlier rules of alignment, and their bytes."""
     found, path = {}, corpus.path.resolve()
     current = {"corpus": corpus.fingerprint, "alignment": alignment.VERSION}
     for folder in sorted(path.with_name(f"{path.name}.{STATES}").glob("*/")):
@@ -143,12 +132,8 @@ def store_states(
 ) -> Path:
     """Compute the states of all words of a corpus, or the rest of them where a call was stopped; return their folder.
 
-    Args:
-        corpus: the corpus.
-        encoder: the encoder.
-        announce: called before the first is computed with the number of words that are left, and the bytes that they
-            take.
-        progress: called with the number of sentences done and their total.
+    Before the first is computed, ``announce`` is called with the number of words that are left, and the bytes that they
+    take; ``progress`` is called with the number of sentences done and their total.
 
     Raises:
         InputError: if another process computes the same, the disk has too little space, or a state is beyond float16.

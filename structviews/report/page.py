@@ -302,7 +302,7 @@ def with_trees(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> 
     """The example sentences with trees; if they cannot be parsed, unchanged and with the reason."""
     reading = next((embedder for embedder in embedders if embedder.parsers), None)
     preparer = reading.preparer if reading else Preparer(embedders[0].preparer.parsed if embedders else Parsed())
-    needs = frozenset().union(*reading.reads) if reading else TREES  # also of views that it leaves out
+    needs = reading.needs_of(range(len(reading.views))) if reading else TREES  # also of views that it leaves out
     try:
         return preparer.prepare(sentences, needs), []
     except InputError as error:
