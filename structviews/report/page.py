@@ -160,7 +160,7 @@ def has_weights(run: Path) -> bool:
 def scores(runs: Sequence[Path]) -> dict[str, Any]:
     """The table of the runs."""
     every = score_table(runs, intervals=True)
-    tasks = scored_tasks(every)
+    tasks = every.scored_tasks
     if not tasks:
         return {"tables": [], "missing": every.notes}
     own = score_table(runs, tasks=tasks, intervals=True)
@@ -176,18 +176,12 @@ def scores(runs: Sequence[Path]) -> dict[str, Any]:
 def published(runs: Sequence[Path]) -> dict[str, Any]:
     """The papers' scores on the tasks of the runs."""
     own = score_table(runs)
-    tasks = scored_tasks(own)
+    tasks = own.scored_tasks
     papers = score_table([], tasks=tasks, published=True)
     if not tasks or not papers.published:
         return {"tables": [], "missing": ["no paper has a score on the tasks of these runs"]}
     table = replace(papers, header=["model", "paper, table", *papers.header[2:]])
     return {"tables": drawn(table), "notes": [note for note in papers.legend if note not in own.legend], "missing": []}
-
-
-def scored_tasks(table: ScoreTable) -> list[str]:
-    """The tasks that a run has a score for."""
-    tasks = table.header[table.n_fixed :]
-    return [task for i, task in enumerate(tasks) if any(row.cells[i].figures for row in table.runs)]
 
 
 def drawn(table: ScoreTable) -> list[Any]:
@@ -199,7 +193,7 @@ def pairs_of_views(runs: Sequence[Path]) -> dict[str, Any]:
     """A heat map for each task that several pairs of views are scored on."""
     matrices = []
     why_not: dict[str, None] = {}
-    for task in scored_tasks(score_table(runs)):
+    for task in score_table(runs).scored_tasks:
         try:
             matrix = heatmap.view_matrix(runs, task)
         except InputError as error:

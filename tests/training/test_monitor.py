@@ -42,7 +42,7 @@ def senteval(tmp_path, monkeypatch):
 
 
 def tasks_published():
-    from structviews.evaluation.senteval.tasks.pairs import PUBLISHED  # which adds its own
+    from structviews.evaluation.senteval.tasks.downstream import PUBLISHED  # which adds its own
 
     return PUBLISHED
 
