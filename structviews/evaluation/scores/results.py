@@ -40,12 +40,6 @@ class Entry(TypedDict):
     at_grid_end: NotRequired[dict[str, int]]
 
 
-class Protocol(TypedDict, total=False):
-    """How the tasks were scored; what else it has is for people."""
-
-    name: str
-
-
 class Results(TypedDict):
     """The content of ``results.json``."""
 
@@ -53,7 +47,7 @@ class Results(TypedDict):
     model: str
     dim: NotRequired[int]
     representation: NotRequired[str]
-    protocol: NotRequired[Protocol]
+    protocol: NotRequired[dict[str, Any]]
     predictions: NotRequired[str]
     tasks: dict[str, Entry]
     unavailable: dict[str, str]

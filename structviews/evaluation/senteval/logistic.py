@@ -128,8 +128,8 @@ def fit_logistic(
         groups = [strengths[i : i + inverse.at_once] for i in range(0, len(strengths), inverse.at_once)]
         solved = (setting.solve(parts.expand(-1, len(some)), some, inverse, setting.zero) for some in groups)
         return Fits(*(np.concatenate(values)[None] for values in zip(*map(setting.arrays, solved), strict=True)))
-    solved = _path(setting, parts, strengths)
-    return Fits(*(np.stack(values, axis=1) for values in zip(*map(setting.arrays, solved), strict=True)))
+    path = map(setting.arrays, _path(setting, parts, strengths))
+    return Fits(*(np.stack(values, axis=1) for values in zip(*path, strict=True)))
 
 
 def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) -> Iterator["Solved"]:
@@ -197,8 +197,8 @@ class _Setting:
         blocks = []
         for some in torch.arange(problems, device=training.device).split(size):
             blocks.append(_Problems(self, training[:, some], ridge[..., some], inverse, start[..., some]).solve())
-        points, *rest = zip(*blocks, strict=True)
-        return torch.cat(points, -1), *map(torch.cat, rest)
+        points, objectives, iterations, converged = zip(*blocks, strict=True)
+        return torch.cat(points, -1), torch.cat(objectives), torch.cat(iterations), torch.cat(converged)
 
     def arrays(self, solved: Solved) -> list[np.ndarray]:
         """Logits (P, ., K) of all examples, and the other fields of ``Fits``."""

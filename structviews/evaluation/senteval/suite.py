@@ -205,8 +205,8 @@ def task_vectors(
     for number, task in enumerate(tasks):
         sentences = task.sentences()
         size = len(sentences) if encoder.transductive else SENTENCES_AT_ONCE
-        blocks = [sentences[start : start + size] for start in range(0, len(sentences), size)]
-        plan.append([(block, [s for s in block if encoder.transductive or s not in last]) for block in blocks])
+        whole = [sentences[start : start + size] for start in range(0, len(sentences), size)]
+        plan.append([(block, [s for s in block if encoder.transductive or s not in last]) for block in whole])
         last |= dict.fromkeys(sentences, number)
     encoded = encoder.encode(new for blocks in plan for _, new in blocks if new)
     shared: dict[Tokens, np.ndarray] = {}

@@ -176,7 +176,6 @@ FEW_ROUNDS = replace(
     grids=dict.fromkeys(SENTEVAL_TORCH.grids, tuple(PENALTIES)),
 )
 PROTOCOLS_OF = [(PlainSentEval, SENTEVAL), (PlainTorch, FEW_ROUNDS), (PlainKiros, KIROS)]
-PLAIN = pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF)
 
 
 def best(plain, features, labels, grid, metrics=("accuracy",)):
@@ -219,7 +218,7 @@ def nested_member(plain, member):
     return nested(plain, task, both[member]["all"][0])
 
 
-@PLAIN
+@pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF)
 def test_nested_cross_validation_is_the_plain_loop(plain, protocol):
     task, (vectors, _) = two_members(plain)
     strengths, devs, logs = nested_member(plain, 0)
@@ -234,8 +233,9 @@ def test_nested_cross_validation_is_the_plain_loop(plain, protocol):
     assert result["unconverged"] == 0
 
 
-@PLAIN
-@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize(
+    ("plain", "protocol", "classes"), [(*each, 4) for each in PROTOCOLS_OF] + [(*each, 2) for each in PROTOCOLS_OF[::2]]
+)
 def test_cross_validation_is_the_plain_loop(plain, protocol, classes):
     metrics = ("accuracy", "f1") if classes == 2 else ("accuracy",)
     task, vectors = task_of(metrics, train=noisy(120, 5, classes, seed=2), test=noisy(90, 5, classes, seed=3))
@@ -289,8 +289,8 @@ def test_training_for_snli_is_short():
     np.testing.assert_array_equal(result["predictions"]["test"], plain.logits(splits["test"][0]).argmax(1))
 
 
-@pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF[::2])
-def test_an_ensemble_averages_log_probabilities_by_inner_scores(plain, protocol):
+def test_an_ensemble_averages_log_probabilities_by_inner_scores():
+    plain, protocol = PROTOCOLS_OF[0]
     task, both = two_members(plain)
     members = [nested_member(plain, 0), nested_member(plain, 1)]
     labels = task.splits["all"].targets
@@ -429,8 +429,7 @@ def in_blocks(*parts):
     return adam_classifier._Blocks([x for x, _ in parts], np.concatenate([y for _, y in parts]))
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("elements", [1, 1 << 20])
+@pytest.mark.parametrize(("classes", "elements"), [(2, 1 << 20), (3, 1)])
 def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
     monkeypatch.setitem(adam_classifier.STEP_ELEMENTS, "cpu", elements)
     (first, one), (second, other) = (noisy(n, 5, classes, seed, spread=3.0) for n, seed in ((130, 1), (90, 2)))

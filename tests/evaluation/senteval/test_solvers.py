@@ -100,10 +100,10 @@ def test_blocks_that_nothing_is_learnt_from_get_logits_in_their_places(parts, mo
     np.testing.assert_allclose(fits.objectives, plain.objectives, rtol=1e-6)
 
 
-@pytest.mark.parametrize(("limit", "value", "parts"), [("BLOCK_ELEMENTS", 1, 7), ("FACTOR_ELEMENTS", 1, 1)])
+@pytest.mark.parametrize(("limit", "value", "parts"), [("BLOCK_ELEMENTS", 1, 4), ("FACTOR_ELEMENTS", 1, 1)])
 def test_little_memory_and_other_parts_change_no_solution(limit, value, parts, monkeypatch):
-    features, labels = problem(300, 40, 3)
-    training = np.random.default_rng(1).random((parts, 300)) < 0.8
+    features, labels = problem(200, 20, 3)
+    training = np.random.default_rng(1).random((parts, 200)) < 0.8
     design, strengths = Design([features], training.any(0)), [0.25, 8.0, 512.0]
     expected = fit_logistic(design, labels, training, strengths)
     stored, factor = [0], Rough.factor
