@@ -441,9 +441,12 @@ def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
     ]
     parts.append(TORCH.divided(np.arange(130)))
     penalties = torch.tensor([[1e-5, 3e-2], [1e-3, 0.3], [1e-2, 1e-4], [0.1, 1e-5], [1e-4, 1e-3]])
+    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
     found = adam_classifier.fit_softmaxes(
         in_blocks((first, one), (second, other)), parts, penalties, AdamClassifier(1111)
     )
+    assert torch.equal(torch.get_rng_state(), state)  # the global generators are left alone
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)
     x, y = np.concatenate([first, second]), np.concatenate([one, other])
     epochs = set()
     for part, decays, (weights, intercepts) in zip(parts, penalties.tolist(), found, strict=True):
@@ -457,12 +460,3 @@ def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
             np.testing.assert_allclose(weights[s], plain.model.weight.detach(), atol=1e-4)
             np.testing.assert_allclose(intercepts[s], plain.model.bias.detach(), atol=1e-4)
     assert len(epochs) > 3  # members stop at different times
-
-
-def test_global_generators_are_left_alone():
-    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
-    x, y = noisy(60, 3, 2, seed=1)
-    part = Part(np.arange(50), np.arange(50, 60))
-    adam_classifier.fit_softmaxes(in_blocks((x, y)), [part], torch.tensor([[1e-3]]), TORCH)
-    assert torch.equal(torch.get_rng_state(), state)
-    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)
