@@ -134,8 +134,7 @@ def write_report(
         shown = show_sentences(dict(zip(names, runs, strict=True)), pool, labels, queries, precision, progress)
     progress("drawing")
     table = score_table(runs)
-    names_of_tasks = enumerate(table.header[table.n_fixed :])
-    tasks = [name for i, name in names_of_tasks if any(row.cells[i].figures for row in table.runs)]
+    tasks = table.scored_tasks
     content = {
         "title": f"Report on {names[0]}" if len(runs) == 1 else f"Report on {len(runs)} runs",
         "scores": scores(runs, tasks),
