@@ -1,4 +1,4 @@
-"""The one reader of JSON, JSON lines and TOML: what is wrong with a file is one line with its place and a remedy.
+"""The one reader of JSON and TOML: what is wrong with a file is one line with its place and a remedy.
 
 A document's type is a ``TypedDict`` next to the code that writes it. Documents that only this package writes are
 sealed: they hold a checksum of their own content.
@@ -7,9 +7,10 @@ sealed: they hold a checksum of their own content.
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,6 @@ from structviews.errors import InputError
 from structviews.runtime.files import write_bytes
 from structviews.runtime.wording import reason
 
-T = TypeVar("T")
 CHECKSUM = "checksum"
 BOM = b"\xef\xbb\xbf"
 # Of a TOML file, which holds settings: bytes, as a key of ten thousand parts takes seconds, and tables within tables.
@@ -28,27 +28,23 @@ UNREADABLE = (ValueError, RecursionError)
 
 
 def checked(content: Any, kind: Any, source: object, remedy: str) -> Any:
-    """The content of a document, unchanged, if it has the type ``kind``; it may have further keys.
+    """The content of a document, if it has the type ``kind``.
 
     Args:
         content: what JSON or TOML gives.
-        kind: such as a ``TypedDict`` or ``list[int]``.
+        kind: a ``TypedDict``, ``dict[str, int]`` and the like, for which the content comes back unchanged, further keys
+            included; or a dataclass, of which an instance comes back.
         source: the file, for messages.
         remedy: what the user can do.
 
     Raises:
         InputError: if it has not; names the value's path in the document.
     """
-    converted(content, kind, source, remedy)
-    return content
-
-
-def converted(content: object, kind: type[T], source: object, remedy: str) -> T:
-    """As ``checked``, but an instance of ``kind``, such as a dataclass."""
     try:
-        return msgspec.convert(content, kind)
+        found = msgspec.convert(content, kind)
     except UNREADABLE as error:
         raise InputError(f"{source}: {reason(error)}: {remedy}") from None
+    return found if is_dataclass(kind) else content
 
 
 def read_json(path: Path, kind: Any, remedy: str) -> Any:
@@ -67,16 +63,6 @@ def parse_json(content: bytes, kind: Any, source: object, remedy: str) -> Any:
     except UNREADABLE as error:
         raise InputError(f"{source}: not JSON ({reason(error)}): {remedy}") from None
     return checked(parsed, kind, source, remedy)
-
-
-def read_lines(path: Path, kind: Any, remedy: str) -> Iterator[Any]:
-    """Read a file with a JSON document of the type ``kind`` on each line; see ``checked``.
-
-    Raises:
-        InputError: if it cannot be read; names the line.
-    """
-    lines = _content(path, remedy).removeprefix(BOM).splitlines()
-    return (parse_json(line, kind, f"{path}:{number}", remedy) for number, line in enumerate(lines, 1))
 
 
 def read_toml(path: Path, remedy: str) -> dict[str, Any]:
