@@ -13,9 +13,9 @@ from structviews.cli.options import (
     Senteval,
     Tasks,
     Transductive,
-    named_run,
     own_runs,
     readable_tasks,
+    runs_argument,
     word_limit,
 )
 from structviews.cli.score_tables import print_scores
@@ -32,8 +32,7 @@ RecipeName = Annotated[
     str | None,
     typer.Option(
         help="Protocol, representation, tasks and ensemble of a paper's row (see structviews recipes); flags "
-        "override them.",
-        show_default=False,
+        "override them."
     ),
 ]
 ProtocolName = Annotated[
@@ -44,24 +43,17 @@ ProtocolName = Annotated[
     ),
 ]
 Ensemble = Annotated[
-    bool | None,
-    typer.Option(
-        "--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.", show_default=False
-    ),
+    bool | None, typer.Option("--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.")
 ]
 External = Annotated[
-    Path | None,
-    typer.Option(help="X.npy: score these external vectors, one row per line of X.txt next to it.", show_default=False),
+    Path | None, typer.Option(help="X.npy: score these external vectors, one row per line of X.txt next to it.")
 ]
 
 
 @app.command("eval")
 @with_flags([*chosen_flags(Representation, default="the run's"), *chosen_flags(WordLimit)])
 def evaluate_runs(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Runs, or folders of runs.", show_default=False, parser=named_run, callback=own_runs),
-    ] = None,
+    runs: Annotated[list[Path] | None, runs_argument("Runs, or folders of runs.", own_runs)] = None,
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
@@ -77,12 +69,10 @@ def evaluate_runs(
     ] = None,
     vectors: External = None,
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X"),
+        Path | None, typer.Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X")
     ] = None,
     save_vectors: Annotated[
-        Path | None,
-        typer.Option(help="Folder to save the vectors and their sentences in.", show_default=False),
+        Path | None, typer.Option(help="Folder to save the vectors and their sentences in.")
     ] = None,
     view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
     transductive: Transductive = None,

@@ -19,32 +19,15 @@ parser_app = typer.Typer(help="Download models for other libraries' parsers.", n
 app.add_typer(parser_app, name="parser")
 
 
-class TextFormat(StrEnum):
-    """Text layouts: one sentence per line, or running text."""
-
-    lines = "lines"
-    prose = "prose"
-
-
-class Compression(StrEnum):
-    """Compression of a corpus' files."""
-
-    zstd = "zstd"
-
-
-class ParseEngine(StrEnum):
-    """What runs the parsing processes."""
-
-    local = "local"
-    ray = "ray"
-
+TextFormat = StrEnum("TextFormat", ["lines", "prose"])
+Compression = StrEnum("Compression", ["zstd"])
+ParseEngine = StrEnum("ParseEngine", ["local", "ray"])
 
 Sources = Annotated[
     list[str] | None,
     typer.Argument(
         help="Text file (.txt, .txt.zst, .gz; - for standard input). With --parser treebank: a .conllu file, "
-        "a file of bracketed trees, or both.",
-        show_default=False,
+        "a file of bracketed trees, or both."
     ),
 ]
 
@@ -56,10 +39,8 @@ Parser = Annotated[
         show_default="builtin",
     ),
 ]
-DependencyParser = Annotated[str | None, typer.Option(help="Dependency parser; needs --const.", show_default=False)]
-ConstituencyParser = Annotated[
-    str | None, typer.Option(help="Constituency parser, on the same tokens; needs --dep.", show_default=False)
-]
+DependencyParser = Annotated[str | None, typer.Option(help="Dependency parser; needs --const.")]
+ConstituencyParser = Annotated[str | None, typer.Option(help="Constituency parser, on the same tokens; needs --dep.")]
 
 # Which processes.
 Workers = Annotated[
@@ -218,18 +199,16 @@ def group() -> None:
 
 @parser_app.command("download")
 def download_models(
-    library: Annotated[str, typer.Argument(help="stanza, benepar or spacy.", show_default=False)],
+    library: Annotated[str, typer.Argument(help="stanza, benepar or spacy.")],
     model: Annotated[
         str,
         typer.Argument(
-            help="A stanza package, a benepar model or a spaCy pipeline.",
-            show_default="the language's; none for spaCy",
+            help="A stanza package, a benepar model or a spaCy pipeline.", show_default="the language's; none for spaCy"
         ),
     ] = "",
     lang: Annotated[str, typer.Option(help="Language of the models.")] = "en",
     models: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the models, for parse --models.", show_default="the library's"),
+        Path | None, typer.Option(help="Folder for the models, for parse --models.", show_default="the library's")
     ] = None,
 ) -> None:
     """Download a library's models with its own downloader.

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from structviews.cli.console import console, errors, explain, say, write
-from structviews.cli.options import Run, Runs, Seed, named_run, names_in, one_run, only_corpus
+from structviews.cli.options import Run, Runs, Seed, names_in, one_run, only_corpus, runs_argument
 from structviews.errors import InputError
 from structviews.runs.bundled import typed
 
@@ -17,12 +17,7 @@ app = typer.Typer()
 MOST_ALTERED = 2_000
 
 
-class TableFormat(StrEnum):
-    """Formats of ``structviews table``."""
-
-    rich = "rich"
-    md = "md"
-    latex = "latex"
+TableFormat = StrEnum("TableFormat", ["rich", "md", "latex"])
 
 
 @app.command("table")
@@ -36,9 +31,7 @@ def table_of_runs(
     matrix: Annotated[
         str | None, typer.Option(metavar="TASK", help="Show one task's scores as a matrix of views.")
     ] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Draw the matrix to a .png, .svg or .pdf file.", show_default=False)
-    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the matrix to a .png, .svg or .pdf file.")] = None,
 ) -> None:
     """Print the scores of runs, a row each, or of one task.
 
@@ -91,29 +84,19 @@ def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
 def compare_two(
     first: Run,
     second: Annotated[
-        Path | None,
-        typer.Argument(
-            help="The run to compare it with; with --by it may be left out.",
-            show_default=False,
-            parser=named_run,
-            callback=one_run,
-        ),
+        Path | None, runs_argument("The run to compare it with; with --by it may be left out.", one_run)
     ] = None,
     by: Annotated[
         str | None,
         typer.Option(
-            metavar="KINDS",
-            help="Compare what the views notice, not scores: comma-separated perturbations, or all.",
-            show_default=False,
+            metavar="KINDS", help="Compare what the views notice, not scores: comma-separated perturbations, or all."
         ),
     ] = None,
     corpus: Annotated[
-        Path | None,
-        typer.Option(help="With --by: a parsed corpus of English.", show_default="the only *.parsed here"),
+        Path | None, typer.Option(help="With --by: a parsed corpus of English.", show_default="the only *.parsed here")
     ] = None,
     sentences: Annotated[
-        int | None,
-        typer.Option(min=2, help="With --by: most sentences of each kind.", show_default=str(MOST_ALTERED)),
+        int | None, typer.Option(min=2, help="With --by: most sentences of each kind.", show_default=str(MOST_ALTERED))
     ] = None,
     show: Annotated[int, typer.Option(min=0, help="With --by: print this many examples of each kind.")] = 0,
     seed: Seed = 1,

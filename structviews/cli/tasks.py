@@ -103,11 +103,7 @@ def retrieve_captions(
     Example: structviews tasks captions runs/dep-const --images coco
     """
     from structviews.encoding.embedder import Embedder
-    from structviews.evaluation.retrieval.captions import (
-        caption_table,
-        evaluate_captions,
-        read_captions,
-    )
+    from structviews.evaluation.retrieval.captions import caption_table, evaluate_captions, read_captions
     from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS
     from structviews.evaluation.scores.results import CAPTION_TASK, save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
@@ -207,7 +203,7 @@ def make_probing_tasks(
 
 @tasks_app.command("sentences")
 def write_sentences_of_tasks(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.")],
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",

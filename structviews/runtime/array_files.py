@@ -55,19 +55,13 @@ def read_arrays(path: Path, names: Sequence[str]) -> list[np.ndarray]:
     return list(arrays.values())
 
 
-AT_ONCE = 8192
-"""Rows per write: at most this many are lost on interruption."""
+AT_ONCE = 8192  # rows per write: at most this many are lost on interruption
 
 Block = Callable[[int, int], np.ndarray]
 
 
 class Layout(NamedTuple):
-    """Where the blocks of an array ``(n, d)``, float32, are in its file.
-
-    Attributes:
-        n, d: its shape.
-        at_once: rows per block.
-    """
+    """Where the blocks, of ``at_once`` rows, of an array ``(n, d)``, float32, are in its file."""
 
     n: int
     d: int
@@ -96,19 +90,11 @@ class Layout(NamedTuple):
 
 
 def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block: Block) -> None:
-    """Write an array, or resume where an interrupted call stopped.
+    """Write an array, atomically, or resume where an interrupted call stopped; see ``writing``.
 
-    Args:
-        path: the file; written atomically.
-        partial: the partial file, in the same folder. Its name must identify the content, so that a call never
-            resumes a different array.
-        journal: the digests of the blocks; it stays, for ``read_blocks``.
-        layout: shape, and rows per block.
-        block: returns rows ``start`` to ``stop``, float32, ``(stop - start, d)``.
-
-    Raises:
-        InputError: if another process is writing the same file. If ``block`` raises an InputError, the partial file
-            is deleted; after any other error it stays.
+    The names of the partial file, in the same folder, and of the journal, which stays for ``read_blocks``, must
+    identify the content, so that a call never resumes a different array. ``block`` returns rows ``start`` to ``stop``,
+    float32, ``(stop - start, d)``. If it raises an InputError, the partial file is deleted; after others it stays.
     """
     with writing(path):
         digests = list(_sound(partial, journal, layout))

@@ -16,19 +16,12 @@ def stable_argsort(keys: Array) -> Array:
 
 
 class Groups(NamedTuple):
-    """n items grouped by equal value.
+    """n items grouped by equal value."""
 
-    Attributes:
-        distinct: ``(U,)`` distinct values, ascending.
-        inverse: ``(n,)`` index of each item's value in ``distinct``.
-        places: ``(n,)`` indices of the items, stably sorted by value.
-        starts: ``(U,)`` start of each value's group in ``places``.
-    """
-
-    distinct: Array
-    inverse: Array
-    places: Array
-    starts: Array
+    distinct: Array  # ``(U,)`` values, ascending
+    inverse: Array  # ``(n,)`` index of each item's value in ``distinct``
+    places: Array  # ``(n,)`` indices of the items, stably sorted by value
+    starts: Array  # ``(U,)`` start of each value's group in ``places``
 
 
 def group(values: Array, limit: int) -> Groups:

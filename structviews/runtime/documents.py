@@ -28,17 +28,10 @@ UNREADABLE = (ValueError, RecursionError)
 
 
 def checked(content: Any, kind: Any, source: object, remedy: str) -> Any:
-    """The content of a document, if it has the type ``kind``.
-
-    Args:
-        content: what JSON or TOML gives.
-        kind: a ``TypedDict``, ``dict[str, int]`` and the like, for which the content comes back unchanged, further keys
-            included; or a dataclass, of which an instance comes back.
-        source: the file, for messages.
-        remedy: what the user can do.
+    """The content of a document, further keys included, if it has the type ``kind``; an instance of a dataclass.
 
     Raises:
-        InputError: if it has not; names the value's path in the document.
+        InputError: if it has not; names the source and the value's path in the document.
     """
     try:
         found = msgspec.convert(content, kind)
@@ -93,10 +86,7 @@ def _check_depth(content: object, deepest: int) -> None:
 def write_json(path: Path, content: Mapping[str, Any], sealed: bool = True) -> None:
     """Write JSON atomically, with sorted keys, so that equal content gives equal bytes.
 
-    Args:
-        path: the file.
-        content: what it holds.
-        sealed: whether to add its checksum, which ``read_sealed`` asks for.
+    Sealed, it has its checksum, which ``read_sealed`` asks for.
     """
     whole = {**content, CHECKSUM: checksum(content)} if sealed else content
     text = json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"

@@ -1,22 +1,18 @@
-"""Matrix products with a constant weight, prepared once for many calls; for inference.
+"""Matrix products with a constant weight, prepared once for many calls; for inference. Shapes: n rows.
 
-On the CPU, oneDNN multiplies by a weight that it has laid out for its own loops: for the shapes of our encoders 2.3
-times as fast as ``torch.mm`` in fp32 on a CPU that MKL does not favour, and a tenth faster in bf16
-(docs/performance.md). It prepares a product for each new number of rows, which takes as long as multiplying a hundred
-rows; so rows are padded to few numbers, by an eighth at most.
+On the CPU, oneDNN multiplies by a weight that it has laid out for its own loops, for the shapes of our encoders a
+tenth to twice as fast as ``linear`` (docs/performance.md). It prepares a product for each new number of rows, which
+takes as long as multiplying a hundred rows; so rows are padded to few numbers, by an eighth at most.
 
-Their results go to buffers that calls in a row use again: the system gives large blocks of memory back and forth page
-by page, and filling a fresh one takes as long as a fifth of encoding does. Within ``reused``, or after ``keep``, a
-thread keeps its buffers from one call of ``scratch`` to the next.
-
-Shapes: n rows.
+The system gives large blocks of memory back and forth page by page, and filling a fresh one takes as long as a fifth
+of encoding does. So within ``reused``, or after ``keep``, a thread keeps the buffers of ``scratch``.
 """
 
 import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -58,16 +54,15 @@ class _Weights:
 
 
 # What was prepared of each module, how, and of which weights.
-_known: "WeakKeyDictionary[nn.Module, tuple[Hashable, _Weights, Any]]" = WeakKeyDictionary()
+_prepared: "WeakKeyDictionary[nn.Module, tuple[Hashable, _Weights, Any]]" = WeakKeyDictionary()
 
 
-def prepared(module: nn.Module, how: Hashable, make: Callable[[], T]) -> T:
-    """What ``make`` prepares of a module's weights; kept until they change, or it is to be prepared otherwise."""
-    known = _known.get(module)
-    if known is None or known[0] != how or not known[1].are_of(module):
-        known = _known[module] = how, _Weights(module), make()
-    made: T = known[2]
-    return made
+def prepared(module: nn.Module, how: Hashable, prepare: Callable[[], T]) -> T:
+    """What ``prepare`` makes of a module's weights; stored until they change, or it is to be prepared otherwise."""
+    stored = _prepared.get(module)
+    if stored is None or stored[0] != how or not stored[1].are_of(module):
+        stored = _prepared[module] = how, _Weights(module), prepare()
+    return cast(T, stored[2])
 
 
 def _weights(module: nn.Module) -> list[Tensor]:
@@ -102,14 +97,19 @@ class Product:
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, precision: str = "fp32"):
-        weight, self._bias = weight.detach(), None if bias is None else bias.detach().contiguous()
+        weight, bias = weight.detach(), None if bias is None else bias.detach().contiguous()
         self.dtype = torch.bfloat16 if precision == "bf16" else weight.dtype
         self.outputs = len(weight)
-        self._padded = _has_packed(self.dtype, weight.device)
+        has_packed = self.dtype == torch.float32 or (self.dtype == torch.bfloat16 and multiplies_half(weight.device))
+        self._padded = has_packed and weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
+        self._multiply: Callable[[Tensor], Tensor]
         if self._padded:
-            self._multiply = _packed(weight.to(self.dtype), self._bias)
+            # PyTorch has no public API for these products; torch.compile uses the same operators.
+            packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(self.dtype).contiguous())
+            pointwise = torch.ops.mkldnn._linear_pointwise.default
+            self._multiply = lambda rows: pointwise(rows, packed, bias, "none", [], "")
         else:
-            of_dtype = weight.to(self.dtype), None if self._bias is None else self._bias.to(self.dtype)
+            of_dtype = weight.to(self.dtype), None if bias is None else bias.to(self.dtype)
             self._multiply = lambda rows: linear(rows, *of_dtype)
 
     def __call__(self, rows: Tensor) -> Tensor:
@@ -161,66 +161,41 @@ def padded(n: int) -> int:
     return -(-n >> zeros) << zeros
 
 
-def _has_packed(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether oneDNN multiplies matrices of this dtype."""
-    if device.type != "cpu" or not torch.backends.mkldnn.is_available():
-        return False
-    return dtype == torch.float32 or (dtype == torch.bfloat16 and multiplies_half(device))
+class _Buffers(threading.local):
+    by_name: dict[tuple[str, torch.dtype, torch.device], Tensor] | None = None
 
 
-# PyTorch has no public API for these products; torch.compile uses the same operators.
-
-
-def _packed(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
-    weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-    linear_pointwise = torch.ops.mkldnn._linear_pointwise.default
-
-    def multiply(rows: Tensor) -> Tensor:
-        product: Tensor = linear_pointwise(rows, weight, bias, "none", [], "")
-        return product
-
-    return multiply
-
-
-class _Kept(threading.local):
-    buffers: dict[tuple[str, torch.dtype, torch.device], Tensor] | None = None
-
-
-_kept = _Kept()
+_thread = _Buffers()
 
 
 @contextmanager
 def reused() -> Iterator[None]:
     """Within the block, this thread's buffers are kept for the next call; then they are freed."""
-    outer, _kept.buffers = _kept.buffers, {} if _kept.buffers is None else _kept.buffers
+    outer, _thread.by_name = _thread.by_name, {} if _thread.by_name is None else _thread.by_name
     try:
         yield
     finally:
-        _kept.buffers = outer
+        _thread.by_name = outer
 
 
 def keep() -> None:
     """From here on this thread keeps its buffers, as within ``reused``."""
-    if _kept.buffers is None:
-        _kept.buffers = {}
+    if _thread.by_name is None:
+        _thread.by_name = {}
 
 
 def scratch(name: str, rows: int, width: int, like: Tensor) -> Tensor:
-    """An uninitialised tensor ``(rows, width)``, valid until the thread asks for the same name again.
+    """An uninitialised tensor ``(rows, width)``, of the dtype and device of ``like``.
 
-    Args:
-        name: what it holds; each name has memory of its own.
-        rows: number of rows.
-        width: numbers in a row.
-        like: a tensor of the same dtype and device.
+    It is valid until the thread asks for the same name again; each name has memory of its own.
     """
-    if _kept.buffers is None:
+    if _thread.by_name is None:
         return like.new_empty(rows, width)
     key = name, like.dtype, like.device
-    kept = _kept.buffers.get(key)
-    if kept is None or kept.numel() < rows * width:
-        _kept.buffers.pop(key, None)
-        del kept  # before there is a second one
+    buffer = _thread.by_name.get(key)
+    if buffer is None or buffer.numel() < rows * width:
+        _thread.by_name.pop(key, None)
+        del buffer  # before there is a second one
         # Batches come in ascending length; the system does not count memory that nobody has written to.
-        kept = _kept.buffers[key] = like.new_empty(2 * rows * width)
-    return kept[: rows * width].view(rows, width)
+        buffer = _thread.by_name[key] = like.new_empty(2 * rows * width)
+    return buffer[: rows * width].view(rows, width)

@@ -30,17 +30,11 @@ TYPES = {"bool": "BOOL", "float16": "F16", "float32": "F32", "float64": "F64", "
 
 
 class Seal(TypedDict):
-    """What the metadata of a file says.
+    """What the metadata of a file says."""
 
-    Attributes:
-        notes: what its writer noted.
-        data: digest of the tensors' bytes, in the order of their names.
-        head: SHA-256 of the notes, of the tensors' names, types and shapes, and of ``data``.
-    """
-
-    notes: dict[str, Any]
-    data: str
-    head: str
+    notes: dict[str, Any]  # what its writer noted
+    data: str  # digest of the tensors' bytes, in the order of their names
+    head: str  # SHA-256 of the notes, of the tensors' names, types and shapes, and of ``data``
 
 
 class Head(NamedTuple):
@@ -58,13 +52,7 @@ class Head(NamedTuple):
 def write_arrays(
     path: Path, arrays: "Mapping[str, np.ndarray] | Mapping[str, Tensor]", notes: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a sealed safetensors file, atomically.
-
-    Args:
-        path: the file.
-        arrays: NumPy's arrays or PyTorch's tensors, on any device, by name.
-        notes: what else to keep, as JSON.
-    """
+    """Write a sealed safetensors file, atomically: NumPy's arrays or PyTorch's tensors by name, and notes, as JSON."""
     save: Callable[..., bytes] = save_arrays
     if any(not isinstance(each, np.ndarray) for each in arrays.values()):
         from safetensors.torch import save as save_tensors  # noqa: PLC0415 - imports PyTorch, which is slow
@@ -90,15 +78,12 @@ def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
 
 
 def read_tensors(path: Path, remedy: str, *, check: bool = True) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """The tensors of a sealed file by name, and its notes. The tensors are memory-mapped.
+    """The tensors of a sealed file by name, memory-mapped, and its notes.
 
-    Args:
-        path: the file.
-        remedy: what the user can do if it is missing or damaged.
-        check: whether to check the tensors' values; a file that this process has checked before need not be read again.
+    A file that this process has checked before need not be read again for a ``check`` of the tensors' values.
 
     Raises:
-        InputError: if it is missing or damaged.
+        InputError: if it is missing or damaged, with the remedy.
     """
     head, tensors = _read(path, "pt", remedy, check=check)
     return tensors, head.notes

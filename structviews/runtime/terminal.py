@@ -99,14 +99,13 @@ def say(console: Console, text: str) -> None:
 class Bar:
     """How far one job is, with its rate and the time left; called with the number done and the total.
 
-    It appears when it is first called, or given a stage. Its methods may be called from several threads.
+    It appears when it is first called, or given a stage. Its methods may be called from several threads. If the
+    console is not a terminal, a line is printed at the first call, at every further tenth and, unless ``steady``, for
+    every later stage.
 
     Args:
-        console: where to show it. If this is not a terminal, for example a log file, a line is printed at the first
-            call, at every further tenth and, unless ``steady``, for every later stage.
-        job: description of the job.
-        unit: what is counted.
-        size: the numbers are divided by this for display.
+        console, job: where to show what is done.
+        unit, size: what is counted, and what the numbers are divided by for display.
         percent: whether the terminal shows the share that is done, rather than the numbers.
         steady: whether all units take about the same time, so that a rate and the time left can be told.
     """

@@ -23,9 +23,8 @@ from structviews.runtime.terminal import OnProgress
 
 FIRST_SENTENCE = "Yes"  # of one word, which every limit allows
 KINDS: tuple[Literal["dependency"], Literal["constituency"]] = ("dependency", "constituency")
-SAMPLE = 128
-"""Sentences of the sample of random pairs; all their 8,128 pairs are compared, which fixes a share to about 0.02."""
-SEED = 1
+# Sentences of the sample of random pairs, all 8,128 of which are compared: this fixes a share to about 0.02.
+SAMPLE, SEED = 128, 1
 
 
 class Vectors(NamedTuple):
@@ -82,17 +81,7 @@ class Tree(BaseModel):
 
 
 class ServedRun:
-    """A loaded run that answers requests.
-
-    Args:
-        name: its name in requests.
-        embedder: the run, with the representation to serve.
-        pool: sentences to search, if any.
-        vectors: ``(n, d)`` vectors of the pool.
-
-    Attributes:
-        random_cosines: ascending ``(pairs,)`` cosines of random pairs of the pool, under each view and, last, of the
-            joined vectors; None without two sentences in a pool.
+    """A loaded run that answers requests, about a pool of sentences and their vectors ``(n, d)`` if there is one.
 
     Raises:
         InputError: if a sentence of the pool cannot be encoded.
@@ -168,20 +157,13 @@ class ServedRun:
         found = []
         for i, sentence in enumerate(parsed):
             weights = {name: of_all[i] for name, of_all in attention.items()}
-            found.append(
-                Tree(
-                    tokens=list(sentence.tokens),
-                    tags=list(sentence.tags),
-                    heads=list(sentence.heads),
-                    relations=list(sentence.relations),
-                    constituents=sentence.spans(),
-                    attention={
-                        name: [None if np.isnan(weight) else weight for weight in each.tolist()]
-                        for name, each in weights.items()
-                    },
-                    drawings=drawings(sentence, weights),
-                )
-            )
+            shown = {
+                name: [None if np.isnan(weight) else weight for weight in each.tolist()]
+                for name, each in weights.items()
+            }
+            words = {name: list(getattr(sentence, name)) for name in ("tokens", "tags", "heads", "relations")}
+            pictures = drawings(sentence, weights)
+            found.append(Tree(**words, constituents=sentence.spans(), attention=shown, drawings=pictures))
         return found
 
 
@@ -196,9 +178,6 @@ def random_cosines(pool: Pool, embedder: Embedder) -> list[np.ndarray]:
 
     A cosine has no scale of its own: under one run 0.3 is close, under another 0.8 is what any two sentences have. So
     the page says how many of these pairs are less alike.
-
-    Raises:
-        InputError: if a sentence cannot be encoded.
     """
     rows = np.random.default_rng(SEED).permutation(len(pool))[:SAMPLE]
     sentences = [sentence for row in rows for sentence in pool.sentences(row, row + 1)]
@@ -237,15 +216,7 @@ def open_runs(
     limit: WordLimit = DEFAULT_LIMIT,
     precision: str = "auto",
 ) -> list[ServedRun]:
-    """Load runs, and encode the pool with each unless cached vectors exist.
-
-    Args:
-        runs: run folders.
-        pool: sentences to search, if any.
-        similarity: use the representation for similarity tasks.
-        progress: shows the current step.
-        limit: the longest sentence that is encoded.
-        precision: see ``Embedder.load``.
+    """Load runs, or their representations for similarity tasks, and encode the pool with each if there is one.
 
     Raises:
         InputError: if a run cannot be loaded, or cannot encode a sentence.

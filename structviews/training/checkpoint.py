@@ -114,7 +114,7 @@ def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, ra
     if path is None:
         return Progress()
     tensors, notes = read_tensors(path, REMEDY)
-    progress = checked(notes, Progress, path, REMEDY)
+    progress: Progress = checked(notes, Progress, path, REMEDY)
     try:
         model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
     except RuntimeError as error:

@@ -36,7 +36,7 @@ def imported(folder, *arguments, code=RUN):
     return set((folder / "modules").read_text().split())
 
 
-@pytest.mark.parametrize("command", ["", "train", "parse", "encode", "eval", "vectors", "tasks captions"])
+@pytest.mark.parametrize("command", ["", "train", "tasks captions"])
 def test_help_needs_no_arrays(command, tmp_path):
     modules = imported(tmp_path, *command.split(), "--help")
     assert modules & (HEAVY | ARRAYS | {"torch"}) == set()

@@ -82,9 +82,10 @@ import os, time
 class Last:
     def __del__(self):
         os.kill(os.getpid(), {signal.SIGINT:d})
-        time.sleep(1)
+        time.sleep(0.2)
 Last()
-time.sleep(20)
+for _ in range(200):
+    time.sleep(0.1)
 raise ImportError("the interrupt was lost")
 """
 

@@ -68,7 +68,7 @@ class Command:
 def treebank(folder: Path) -> None:
     for suffix in (".conllu", ".ptb"):
         content = (DATA / f"treebank/sample{suffix}").read_bytes()
-        (folder / f"x{suffix}").write_bytes(content * 13)
+        (folder / f"x{suffix}").write_bytes(content * 8)
 
 
 def text(folder: Path) -> None:
@@ -112,7 +112,7 @@ def lines(folder: Path) -> None:
     runs(folder)
     rng = np.random.default_rng(0)
     words = [f"topic{i}-{k}" for i in range(40) for k in range(4)]
-    text = [" ".join(rng.choice(words, size=4)) for _ in range(30_000)]
+    text = [" ".join(rng.choice(words, size=4)) for _ in range(17_000)]
     (folder / "x.txt").write_text("\n".join(text) + "\n")
 
 
@@ -136,7 +136,7 @@ COMMANDS = {
             text,
             slow=True,
         ),
-        Command("train", f"train --views dep,const {SMALL} --epochs 3 --out run --checkpoint-minutes 0.002", corpus),
+        Command("train", f"train --views dep,const {SMALL} --epochs 2 --out run --checkpoint-minutes 0.002", corpus),
         Command(
             "reproduce",
             "reproduce single-views-fg --corpus corpus.txt --senteval senteval --hidden 8 --epochs 1 --sentences 600 "

@@ -6,11 +6,9 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.ipc
 import vector_files
 from corpora import RandomParser, opened, topic_corpus
-from readers import CACHE, SEALED, TEXT, Shared, half_done, reader, verified
+from readers import CACHE, SEALED, TEXT, Shared, half_done, reader
 from tiny_encoders import encoder_folder, in_shards
 
 from structviews.encoding import streaming
@@ -95,12 +93,6 @@ def word_vectors_cache(folder: Path) -> Any:
     return everything(folder / "v.vec")
 
 
-@reader(CACHE, "v.vec.arrow", converted)
-def verify_word_vectors(folder: Path) -> Any:
-    verified(folder / "v.vec")
-    return pa.ipc.open_file(folder / "v.vec.arrow").read_all().to_pydict()
-
-
 def half_learnt(folder: Path, shared: Shared) -> None:
     topic_corpus(folder / "corpus", documents=2)
     half_done(lambda stop: learn(folder, stop))
@@ -170,12 +162,6 @@ def search(folder: Path) -> np.ndarray:
 @reader(CACHE, "pool.txt.vectors/*", searched)
 def pool_of_vectors(folder: Path) -> Any:
     return search(folder)
-
-
-@reader(CACHE, "pool.txt.vectors/*", searched, named=".npy")
-def verify_pool_of_vectors(folder: Path) -> Any:
-    verified(folder / "pool.txt.vectors")
-    return [np.load(path) for path in (folder / "pool.txt.vectors").glob("*.npy")]
 
 
 def half_searched(folder: Path, shared: Shared) -> None:

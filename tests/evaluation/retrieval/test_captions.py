@@ -105,7 +105,10 @@ def edit(folder, split, number, line):
 FIVE = ["a b"] * 5
 BAD = [
     (lambda f: (f / "dev.npz").write_bytes(b"PK"), "dev.npz: not an npz"),
-    (lambda f: np.savez(f / "dev.npz", features=np.array([{}]), images=np.array(["a"])), r"dev.npz: not an npz file \(Object arrays"),
+    (
+        lambda f: np.savez(f / "dev.npz", features=np.array([{}]), images=np.array(["a"])),
+        r"dev.npz: not an npz file \(Object arrays",
+    ),
     (lambda f: edit(f, "dev", 1, '{"image": ' + "9" * 5000 + "}"), r"dev.jsonl:1: not JSON"),
     (lambda f: save(f, "dev", features=None), "dev.npz: no array 'features'"),
     (lambda f: save(f, "dev", features=np.ones(40)), r"dev.npz: features is float64 of shape \(40,\)"),
