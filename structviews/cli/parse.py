@@ -33,14 +33,11 @@ Sources = Annotated[
 
 # Which parser.
 Parser = Annotated[
-    str | None,
+    str,
     typer.Option(
-        help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two.",
-        show_default="builtin",
+        help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two."
     ),
 ]
-DependencyParser = Annotated[str | None, typer.Option(help="Dependency parser; needs --const.")]
-ConstituencyParser = Annotated[str | None, typer.Option(help="Constituency parser, on the same tokens; needs --dep.")]
 
 # Which processes.
 Workers = Annotated[
@@ -67,9 +64,7 @@ def parse_text(
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
-    parser: Parser = None,
-    dep: DependencyParser = None,
-    const: ConstituencyParser = None,
+    parser: Parser = "builtin",
     lang: Language = "en",
     models: Models = None,
     device: Device = "",
@@ -105,7 +100,7 @@ def parse_text(
     from structviews.parsing.sources import output_name
 
     settings: dict[str, Any] = {
-        "parser": parser_of(parser, dep, const),
+        "parser": parser,
         "options": Options(lang, models, device),
         "strict": strict,
         "workers": workers,
@@ -150,20 +145,6 @@ def parse_tasks(
         parse_into(out, [str(text)], layout=TextFormat.lines, tokenised=True, max_tokens=limit, **settings)
     where = " ".join(f"{flag} {typeable(folder)}" for flag, folder in folders.items())
     suggest("Next, score a run with these trees:", f"structviews eval RUN {where} --parsed {typeable(out)}")
-
-
-def parser_of(parser: str | None, dep: str | None, const: str | None) -> str:
-    """The parser specification from --parser, or from --dep and --const."""
-    if dep is None and const is None:
-        return parser or "builtin"
-    if parser is not None:
-        raise InputError(f"--parser {parser} with --dep or --const: give --parser, or both of the others")
-    if dep is None or const is None:
-        raise InputError("--dep and --const go together: to use a single parser, name it with --parser")
-    for flag, name in (("--dep", dep), ("--const", const)):
-        if "+" in name:
-            raise InputError(f"{flag} {name}: give one parser")
-    return f"{dep}+{const}"
 
 
 def parse_into(

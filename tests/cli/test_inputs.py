@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from corpora import tiny_corpus, topic_corpus
-from shell import fails, shell_command
+from shell import fails
 from vector_files import write_vectors
 
 from structviews.cli.options import named_member
@@ -14,11 +14,6 @@ from structviews.runs.folder import find_runs
 from structviews.training.baselines import default_folder
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def command(monkeypatch, capsysbinary, tmp_path):
-    return shell_command(monkeypatch, capsysbinary, tmp_path)
 
 
 @pytest.fixture

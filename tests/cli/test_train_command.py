@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from corpora import TINY, opened, small_config, tiny_corpus, topic_corpus
-from shell import contents, fails, shell_command
+from shell import contents, fails
 from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
@@ -21,11 +21,6 @@ FLAGS = [
     *("--held-out", "0.3", "--precision", "fp32", "--seed", "3"),
 ]
 SENTENCES = "A black bird sits .\nIt\nThe oven is hot , Ann .\n"
-
-
-@pytest.fixture
-def command(monkeypatch, capsysbinary, tmp_path):
-    return shell_command(monkeypatch, capsysbinary, tmp_path)
 
 
 @pytest.fixture

@@ -49,20 +49,21 @@ class Command:
     make: Callable[[Path], object]  # writes what it reads
     slow: bool = False  # whether a call takes more than a second or two
 
-    def snapshot(self, folder: Path) -> dict[str, bytes | None]:
-        """The content of all files below a folder, as it is compared; None for folders."""
-        found: dict[str, bytes | None] = {}
-        for path in sorted(folder.rglob("*")):
-            name = path.relative_to(folder).as_posix()
-            # The user's folder itself, and what matplotlib keeps there of fonts.
-            if name.startswith(".home/matplotlib") or (name.split("/")[0] == ".home" and path.is_dir()):
-                continue
-            content = None if path.is_dir() else path.read_bytes()
-            for pattern, same in DIFFERS.items():
-                if content is not None and re.fullmatch(pattern, f"/{name}"):
-                    content = same(content)
-            found[name] = content
-        return found
+
+def snapshot(folder: Path) -> dict[str, bytes | None]:
+    """The content of all files below a folder, as it is compared; None for folders."""
+    found: dict[str, bytes | None] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        # The user's folder itself, and what matplotlib keeps there of fonts.
+        if name.startswith(".home/matplotlib") or (name.split("/")[0] == ".home" and path.is_dir()):
+            continue
+        content = None if path.is_dir() else path.read_bytes()
+        for pattern, same in DIFFERS.items():
+            if content is not None and re.fullmatch(pattern, f"/{name}"):
+                content = same(content)
+        found[name] = content
+    return found
 
 
 def treebank(folder: Path) -> None:

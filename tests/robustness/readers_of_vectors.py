@@ -13,7 +13,6 @@ from tiny_encoders import encoder_folder, in_shards
 
 from structviews.encoding import streaming
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.sentence_vectors import read_vectors, write_sentences
 from structviews.evaluation.retrieval import candidates, captions
 from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
@@ -107,16 +106,6 @@ def learn(folder: Path, progress: Any = None) -> Any:
 @reader(CACHE, "v.vec.state", half_learnt)
 def half_learnt_vectors(folder: Path) -> Any:
     return learn(folder)
-
-
-def sentence_files(folder: Path, shared: Shared) -> None:
-    write_sentences(folder / "x.txt", [tuple(f"a {i}".split()) for i in range(10)])
-    np.save(folder / "x.npy", np.arange(40, dtype=np.float32).reshape(10, 4))
-
-
-@reader(TEXT, "x.npy x.txt", sentence_files, named="x.npy")
-def sentence_vectors(folder: Path) -> Any:
-    return read_vectors(folder / "x.npy")
 
 
 def embedder(folder: Path) -> Embedder:
