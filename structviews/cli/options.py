@@ -77,11 +77,7 @@ def own_device(name: str, ranks: int) -> str:
 def readable_tasks(
     tasks: str, senteval: Path | None, probing: Path | None, partial: bool
 ) -> "tuple[list[Task], dict[str, str]]":
-    """The named tasks, or all in the folders, that can be read; and for each other task the reason why not.
-
-    Raises:
-        InputError: if a folder has none of those that are wanted from it.
-    """
+    """The named tasks, or all in the folders, that can be read, if any; for each other task the reason why not."""
     from structviews.evaluation.senteval.suite import read_tasks
     from structviews.evaluation.senteval.tasks import TASKS
     from structviews.evaluation.senteval.tasks.finding import none_read

@@ -86,11 +86,7 @@ def train_views(
 
 
 def resumed(run: Path, config: Path | None, recipe: str | None, flags: Mapping[str, Any]) -> "TrainConfig":
-    """The settings of a resumed run, with the epochs or steps of the flags, if any.
-
-    Raises:
-        InputError: if there are other flags.
-    """
+    """The settings of a resumed run, with the epochs or steps of the flags, if any; no other flags are allowed."""
     from structviews.training.checkpoint import extended
 
     others = [name for name in flags if name not in ("epochs", "steps")]

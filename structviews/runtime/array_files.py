@@ -19,11 +19,7 @@ from structviews.runtime.wording import reason
 
 
 def map_array(path: Path) -> np.ndarray:
-    """Memory-map the array of a ``.npy`` file.
-
-    Raises:
-        InputError: if it is not an array, or is shorter than its header says.
-    """
+    """Memory-map a ``.npy`` file; raises InputError if it is not an array, or is shorter than its header says."""
     try:
         with np.errstate(over="ignore"):  # of the size that a header asks for
             array: object = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -37,11 +33,7 @@ def map_array(path: Path) -> np.ndarray:
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> list[np.ndarray]:
-    """Arrays of numbers or texts of an ``.npz`` file.
-
-    Raises:
-        InputError: if there is no such file or array, or one cannot be read or does not fit in memory.
-    """
+    """Arrays of numbers or texts of an ``.npz`` file; raises InputError if one is missing or cannot be read."""
     try:
         with np.errstate(over="ignore"), np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in names if name in file.files}

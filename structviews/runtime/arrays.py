@@ -68,10 +68,7 @@ def word_hashes(words: "pa.StringArray") -> Array:
 
 
 def row_hashes(values: Array, offsets: Array) -> Array:
-    """A hash ``(rows,)``, uint64, of the values of each row and their order.
-
-    Two different rows collide with a probability of about 2**-64.
-    """
+    """A hash ``(rows,)``, uint64, of the values of each row in order; two collide with a probability of 2**-64."""
     positions = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
     with np.errstate(over="ignore"):
         hashes = mix(values + mix(positions.astype(np.uint64)))

@@ -127,8 +127,8 @@ class TooLargeError(ValueError):
 class Unfilled(TorchFunctionMode):
     """A context in which nothing is filled with random values, so that weights hold what their memory held.
 
-    On the device ``meta`` such fills would also import PyTorch's compiler, which takes a second. ``most`` is how many
-    numbers new tensors may have in all; before memory is taken for more, TooLargeError is raised.
+    On ``meta``, such fills would import PyTorch's compiler, which takes a second. New tensors may have at most ``most``
+    numbers in all; before memory is taken for more, TooLargeError is raised.
     """
 
     def __init__(self, most: int | None = None):

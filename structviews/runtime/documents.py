@@ -28,10 +28,9 @@ UNREADABLE = (ValueError, RecursionError)
 
 
 def checked(content: Any, kind: Any, source: object, remedy: str) -> Any:
-    """The content of a document, further keys included, if it has the type ``kind``; an instance of a dataclass.
+    """The content of a document, further keys included, or an instance of a dataclass, if it has the type ``kind``.
 
-    Raises:
-        InputError: if it has not; names the source and the value's path in the document.
+    Else raises InputError, which names the source and the value's path in the document.
     """
     try:
         found = msgspec.convert(content, kind)
@@ -41,11 +40,7 @@ def checked(content: Any, kind: Any, source: object, remedy: str) -> Any:
 
 
 def read_json(path: Path, kind: Any, remedy: str) -> Any:
-    """Read a JSON file of the type ``kind``; see ``checked``.
-
-    Raises:
-        InputError: if it cannot be read, or is of another type.
-    """
+    """Read a JSON file of the type ``kind``; raises InputError if it cannot be read, or is of another type."""
     return parse_json(_content(path, remedy), kind, path, remedy)
 
 
@@ -59,11 +54,7 @@ def parse_json(content: bytes, kind: Any, source: object, remedy: str) -> Any:
 
 
 def read_toml(path: Path, remedy: str) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Raises:
-        InputError: if it cannot be read, or is too large for settings.
-    """
+    """Read a TOML file; raises InputError if it cannot be read, or is too large for settings."""
     content = _content(path, remedy)
     if len(content) > MOST_TOML:
         raise InputError(f"{path}: {len(content):,} bytes, more than the {MOST_TOML:,} of a file of settings: {remedy}")
@@ -94,11 +85,7 @@ def write_json(path: Path, content: Mapping[str, Any], sealed: bool = True) -> N
 
 
 def read_sealed(path: Path, kind: Any, remedy: str) -> Any:
-    """Read what ``write_json`` sealed.
-
-    Raises:
-        InputError: if it cannot be read, is of another type, or was changed since.
-    """
+    """Read what ``write_json`` sealed; raises InputError if it cannot be read, is of another type, or was changed."""
     content = read_json(path, dict[str, Any], remedy)
     if content.get(CHECKSUM) != checksum(content):
         raise InputError(f"{path}: damaged: its checksum does not match its content: {remedy}")

@@ -75,11 +75,7 @@ def writing(path: Path, patience: float = 0) -> Iterator[None]:
 
 @contextmanager
 def creating(path: Path, remedy: str = ANOTHER) -> Iterator[None]:
-    """As ``writing``, for a folder; also makes the missing folders above it, which go again if nothing is written.
-
-    Raises:
-        InputError: also if they cannot be made, with the remedy.
-    """
+    """As ``writing``, for a folder; also makes the missing folders above it, which go again if nothing is written."""
     missing = [each for each in path.absolute().parents if not each.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -138,11 +134,7 @@ def _alive(process: int) -> bool:
 
 
 def text_lines(path: Path) -> list[str]:
-    r"""The lines of a text file, split at ``\n`` and ``\r\n`` only, as in ``parse`` and ``encode``.
-
-    Raises:
-        InputError: if the file cannot be read, is not UTF-8 or is empty.
-    """
+    r"""The lines, one or more, of a UTF-8 text, split at ``\n`` and ``\r\n`` only, as ``parse`` and ``encode`` do."""
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
@@ -208,11 +200,7 @@ def file_hash(path: Path) -> str:
 
 @contextmanager
 def new_folder(out: Path, remedy: str = ANOTHER) -> Iterator[Path]:
-    """A temporary folder that is renamed to ``out`` when the block ends without an error; see ``creating``.
-
-    Raises:
-        InputError: also if ``out`` exists and is not an empty folder.
-    """
+    """A temporary folder that is renamed to ``out``, new or empty, when the block ends well; see ``creating``."""
     named, out = out, out.resolve()
     with creating(out, remedy):
         if any(out.iterdir()) if out.is_dir() else out.exists():

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -31,38 +31,36 @@ T = TypeVar("T")
 COMPARED = 8
 
 
-class _Weights:
-    """A module's weights as they were when something was prepared of them.
+class _Prepared(NamedTuple):
+    """What was prepared of a module's weights, how, and the weights as they were then.
 
     PyTorch counts the changes of a weight, but not those by fused optimisers, so some of its numbers are compared too.
     They are looked up in place: making these views takes longer than reading them. The views also keep the weights'
     memory, so that no other weight is at the same address.
     """
 
-    def __init__(self, module: nn.Module):
-        weights = _weights(module)
-        self._states = [*map(_state, weights)]
-        self._some = [*map(_some, weights)]
-        self._numbers = self._read()
-
-    def _read(self) -> Tensor:
-        return torch.cat(self._some) if self._some else torch.empty(0)
-
-    def are_of(self, module: nn.Module) -> bool:
-        """Whether the module has these weights, unchanged."""
-        return [*map(_state, _weights(module))] == self._states and torch.equal(self._read(), self._numbers)
+    how: Hashable
+    states: list[tuple[object, ...]]
+    some: list[Tensor]
+    numbers: Tensor
+    result: Any
 
 
-# What was prepared of each module, how, and of which weights.
-_prepared: "WeakKeyDictionary[nn.Module, tuple[Hashable, _Weights, Any]]" = WeakKeyDictionary()
+_prepared: "WeakKeyDictionary[nn.Module, _Prepared]" = WeakKeyDictionary()
 
 
 def prepared(module: nn.Module, how: Hashable, prepare: Callable[[], T]) -> T:
     """What ``prepare`` makes of a module's weights; stored until they change, or it is to be prepared otherwise."""
+    weights = _weights(module)
+    states = [(w.data_ptr(), w.shape, w.stride(), None if w.is_inference() else w._version) for w in weights]
     stored = _prepared.get(module)
-    if stored is None or stored[0] != how or not stored[1].are_of(module):
-        stored = _prepared[module] = how, _Weights(module), prepare()
-    return cast(T, stored[2])
+    is_same = stored is not None and stored.how == how and stored.states == states
+    if stored is None or not is_same or not torch.equal(_numbers(stored.some), stored.numbers):
+        steps = [max(1, weight.numel() // COMPARED) for weight in weights]
+        # In whatever order a weight stores its numbers.
+        some = [w.detach().as_strided((-(-w.numel() // n),), (n,)) for w, n in zip(weights, steps, strict=True)]
+        stored = _prepared[module] = _Prepared(how, states, some, _numbers(some), prepare())
+    return cast(T, stored.result)
 
 
 def _weights(module: nn.Module) -> list[Tensor]:
@@ -71,29 +69,15 @@ def _weights(module: nn.Module) -> list[Tensor]:
     return own + [weight for part in module._modules.values() if part is not None for weight in _weights(part)]
 
 
-def _state(weight: Tensor) -> tuple[object, ...]:
-    """What tells that a weight has changed, except for its numbers."""
-    version = None if weight.is_inference() else weight._version
-    return weight.data_ptr(), weight.shape, weight.stride(), version
-
-
-def _some(weight: Tensor) -> Tensor:
-    """A view of some of a weight's numbers, in whatever order it stores them."""
-    step = max(1, weight.numel() // COMPARED)
-    return weight.detach().as_strided((-(-weight.numel() // step),), (step,))
+def _numbers(some: list[Tensor]) -> Tensor:
+    return torch.cat(some) if some else torch.empty(0)
 
 
 class Product:
     """``rows @ weight.T + bias``, without gradients.
 
-    Args:
-        weight: ``(outputs, inputs)``.
-        bias: ``(outputs,)``, or None for none.
-        precision: ``fp32`` (the weight's own dtype) or ``bf16``.
-
-    Attributes:
-        outputs: number of outputs.
-        dtype: of the results: bfloat16 for ``bf16``, else that of the weight.
+    The weight is ``(outputs, inputs)``, the bias ``(outputs,)``. For the precision ``bf16`` results are of this dtype,
+    for ``fp32`` of the weight's own.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, precision: str = "fp32"):
@@ -113,10 +97,9 @@ class Product:
             self._multiply = lambda rows: linear(rows, *of_dtype)
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """The products ``(n, outputs)`` of ``rows (n, inputs)``, which may have any floating-point dtype.
+        """The products ``(n, outputs)`` of ``rows (n, inputs)``, of any floating-point dtype.
 
-        For more than ``ROWS`` rows the results are copied together: a caller that can use them block by block saves
-        that copy.
+        Those of more than ``ROWS`` rows are copied together: a caller that uses them block by block saves that copy.
         """
         if not self._padded:
             return self._multiply(rows.to(self.dtype))
@@ -185,10 +168,7 @@ def keep() -> None:
 
 
 def scratch(name: str, rows: int, width: int, like: Tensor) -> Tensor:
-    """An uninitialised tensor ``(rows, width)``, of the dtype and device of ``like``.
-
-    It is valid until the thread asks for the same name again; each name has memory of its own.
-    """
+    """An uninitialised tensor ``(rows, width)`` like another, valid until the thread asks for the same name again."""
     if _thread.by_name is None:
         return like.new_empty(rows, width)
     key = name, like.dtype, like.device

@@ -38,10 +38,8 @@ REASONS: tuple[tuple[type[OSError], str], ...] = (
 
 
 def network_reason(error: BaseException) -> str:
-    """The reason for a failed request; empty if REASONS does not have it.
-
-    Libraries wrap the system's error several times, as a cause, a context, an argument or a ``reason``.
-    """
+    """The reason for a failed request; empty if REASONS does not have it."""
+    # Libraries wrap the system's error several times.
     wrapped: list[Any] = [error]
     for each in wrapped:
         inner = (each.__cause__, each.__context__, getattr(each, "reason", None), *each.args)

@@ -81,11 +81,7 @@ class Tree(BaseModel):
 
 
 class ServedRun:
-    """A loaded run that answers requests, about a pool of sentences and their vectors ``(n, d)`` if there is one.
-
-    Raises:
-        InputError: if a sentence of the pool cannot be encoded.
-    """
+    """A loaded run that answers requests, about a pool of sentences and their vectors ``(n, d)`` if there is one."""
 
     def __init__(self, name: str, embedder: Embedder, pool: Pool | None = None, vectors: np.ndarray | None = None):
         self.name = name
@@ -99,11 +95,7 @@ class ServedRun:
         return self.embedder.preparer.language_remark(sentences)
 
     def encode(self, sentences: Sequence[str | Sequence[str]]) -> list[Vectors]:
-        """The vectors of each sentence.
-
-        Raises:
-            InputError: for a sentence that cannot be encoded.
-        """
+        """The vectors of each sentence; raises InputError for one that cannot be encoded."""
         views = self.embedder.encode_views(sentences)
         joined = self.embedder.joined(views)
         check_finite(joined)
@@ -124,11 +116,7 @@ class ServedRun:
         return Similarity(views=dict(zip(self.embedder.view_names, numbers[:-1], strict=True)), joined=numbers[-1])
 
     def neighbours(self, requests: Sequence[tuple[str, int]]) -> list[list[Neighbour]]:
-        """The k nearest sentences of the pool for each (sentence, k), excluding the sentence itself.
-
-        Raises:
-            InputError: if there is no pool, or for a sentence that cannot be encoded.
-        """
+        """The k nearest sentences of the pool for each (sentence, k), excluding the sentence itself; see ``encode``."""
         pool, vectors = self.pool, self._vectors
         if pool is None or vectors is None:
             raise InputError("no corpus to search: start structviews serve with --corpus")
@@ -147,11 +135,7 @@ class ServedRun:
         ]
 
     def trees(self, sentences: Sequence[str]) -> list[Tree]:
-        """Each sentence's trees, even if the run itself reads none.
-
-        Raises:
-            InputError: if a sentence cannot be parsed, or the run's parser is not installed.
-        """
+        """Each sentence's trees, even if the run itself reads none; raises InputError if one cannot be parsed."""
         parsed = self.embedder.preparer.prepare(sentences, KINDS, self.embedder.limit)
         attention = self.embedder.attention(parsed)
         found = []
@@ -176,8 +160,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 def random_cosines(pool: Pool, embedder: Embedder) -> list[np.ndarray]:
     """Ascending ``(pairs,)`` cosines of all pairs in a seeded sample, under each view and, last, of the joined vectors.
 
-    A cosine has no scale of its own: under one run 0.3 is close, under another 0.8 is what any two sentences have. So
-    the page says how many of these pairs are less alike.
+    A cosine has no scale of its own: 0.3 is close under one run, and 0.8 what any two sentences have under another.
     """
     rows = np.random.default_rng(SEED).permutation(len(pool))[:SAMPLE]
     sentences = [sentence for row in rows for sentence in pool.sentences(row, row + 1)]
@@ -216,11 +199,7 @@ def open_runs(
     limit: WordLimit = DEFAULT_LIMIT,
     precision: str = "auto",
 ) -> list[ServedRun]:
-    """Load runs, or their representations for similarity tasks, and encode the pool with each if there is one.
-
-    Raises:
-        InputError: if a run cannot be loaded, or cannot encode a sentence.
-    """
+    """Load runs, or their representations for similarity tasks, and encode the pool with each if there is one."""
     served = []
     for run, name in zip(runs, run_names(runs), strict=True):
         embedder = Embedder.load(run, precision=precision).with_limit(**vars(limit))

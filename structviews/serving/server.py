@@ -69,11 +69,7 @@ def allowed_hosts(host: str, token: str | None) -> list[str]:
 
 
 def serve(app: FastAPI, bound: socket.socket) -> uvicorn.Server:
-    """A uvicorn server on a bound socket, which starts listening here; call its ``run`` with ``sockets=[bound]``.
-
-    Raises:
-        InputError: if another program is already listening on the address.
-    """
+    """A uvicorn server on a bound socket, which starts listening here; call its ``run`` with ``sockets=[bound]``."""
     try:
         bound.listen(CONNECTIONS)
     except OSError as error:
