@@ -137,13 +137,6 @@ def test_baselines_have_a_folder_of_their_own(command, tmp_path):
     assert str(default_folder("sentence-transformers:models/all-MiniLM-L6-v2/", {})) == "runs/all-MiniLM-L6-v2"
 
 
-def test_training_on_a_device(command, tmp_path):
-    topic_corpus(tmp_path / "x.parsed")
-    train = ("train", "--views", "bow,avg", "--hidden", "4", "--word-dim", "4", "--epochs", "1")
-    assert "--device gpu: no such device" in fails(command, tmp_path, *train, "--device", "gpu")
-    assert command(*train, "--device", "cpu").code == 0
-
-
 @pytest.fixture
 def tasks(tmp_path):
     shutil.copytree(ROOT / "data/senteval", tmp_path / "x/data/downstream")
