@@ -9,7 +9,7 @@ of encoding does. So within ``reused``, or after ``keep``, a thread keeps the bu
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple, TypeVar, cast
@@ -40,7 +40,7 @@ class _Prepared(NamedTuple):
     """
 
     how: Hashable
-    states: list[tuple[object, ...]]
+    states: Sequence[tuple[object, ...]]
     some: list[Tensor]
     numbers: Tensor
     result: Any
