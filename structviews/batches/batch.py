@@ -22,7 +22,7 @@ from structviews.batches.trees import (
     node_rows,
 )
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.tree_arrays import constituency_heights, dependency_heights
+from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, heights
 from structviews.pretrained.alignment import Aligner, SentencePieces
 from structviews.runtime.arrays import (
     Array,
@@ -268,10 +268,10 @@ def collate(
     columns: dict[str, Array] = {}
     if "dependency" in needs:
         columns["heads"] = _joined(s.heads for s in sentences)
-        columns["dep_height"] = dependency_heights(columns["heads"], lengths)
+        columns["dep_height"] = heights(dependency_parents(columns["heads"], lengths))
     if "constituency" in needs:
         columns["left"], columns["right"] = _joined(s.left for s in sentences), _joined(s.right for s in sentences)
-        columns["const_height"] = constituency_heights(columns["left"], columns["right"], lengths)
+        columns["const_height"] = heights(constituency_parents(columns["left"], columns["right"], lengths))
     places = np.arange(len(sentences)), np.zeros(len(sentences))
     pieces = aligner.read(words) if aligner else None
     if not merged:

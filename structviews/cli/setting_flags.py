@@ -33,19 +33,18 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
 
     The help shows it in a panel, with its own default or another.
     """
-    about = setting.about
-    shown = default or about.show_default
+    shown = default or setting.show_default
     if shown is None:
         names = setting.default if isinstance(setting.default, tuple) else [setting.default]
         shown = ",".join(str(name) for name in names if name not in ("", False, MISSING))
-    kind: Any = Path if about.path else str if setting.kind in (NAMES, NUMBERS) else setting.kind
+    kind: Any = Path if setting.path else str if setting.kind in (NAMES, NUMBERS) else setting.kind
     option = typer.Option(
-        *(about.flags.split(",") if about.flags else ()),
-        help=escape(about.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
-        metavar=about.metavar,
-        parser=named_run if about.run else None,
+        *(setting.flags.split(",") if setting.flags else ()),
+        help=escape(setting.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
+        metavar=setting.metavar,
+        parser=named_run if setting.run else None,
         rich_help_panel=panel,
-        hidden=about.rare,
+        hidden=setting.rare,
     )
     return inspect.Parameter(
         setting.flat, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
