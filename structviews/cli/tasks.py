@@ -206,7 +206,7 @@ def make_probing_tasks(
 
 @tasks_app.command("sentences")
 def write_sentences_of_tasks(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.")],
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",

@@ -123,7 +123,7 @@ def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Component
     tensors, _ = read_tensors(path, remedy)
     names = [name.removesuffix(".directions") for name in tensors if name.endswith(".directions")]
     found = {
-        name: Components(tensors[f"{name}.directions"], tensors.get(f"{name}.shares", torch.empty(0)).float())
+        name: Components(tensors[f"{name}.directions"].float(), tensors.get(f"{name}.shares", torch.empty(0)).float())
         for name in names
     }
     for name, each in found.items():

@@ -23,7 +23,7 @@ from structviews.errors import InputError
 from structviews.pretrained import alignment
 from structviews.pretrained.states import FrozenEncoder
 from structviews.runtime.files import creating, digest
-from structviews.runtime.seals import damaged, map_arrays, read_head, write_arrays
+from structviews.runtime.seals import damaged, read_head, read_tensors, write_arrays
 
 if TYPE_CHECKING:
     from structviews.runtime.terminal import OnProgress
@@ -73,12 +73,12 @@ class StoredStates:
     def read(self, number: int) -> np.ndarray:
         """As ``shard``, but raise InputError if they are missing or damaged."""
         path = self.file(number)
-        found = map_arrays(path, REMEDY, check=number not in self._verified)
-        is_right = read_head(path, REMEDY).notes == self._notes(number)
-        if not is_right or [each.shape for each in found.values()] != [(self.n_words(number), self._encoder.dim)]:
+        found, notes = read_tensors(path, REMEDY, check=number not in self._verified)
+        shapes = [each.shape for each in found.values()]
+        if notes != self._notes(number) or shapes != [(self.n_words(number), self._encoder.dim)]:
             raise damaged(path, "it is not of this shard of the corpus", REMEDY)
         self._verified.add(number)
-        return found[STATES]
+        return found[STATES].numpy()
 
     def compute(self, number: int) -> None:
         """Compute the states ``(n, d)``, float16, of a shard, and write them; InputError if one is beyond float16."""
