@@ -1,6 +1,6 @@
 """Parameter initialisation; by default Xavier weights and zero biases (structured views 4.1)."""
 
-from torch import Tensor, nn
+from torch import nn
 
 from structviews.kernels.cells import TreeCell
 
@@ -18,7 +18,7 @@ def xavier(module: nn.Module, gates: dict[str, int] | None = None) -> None:
         if parameter.dim() < 2:
             nn.init.zeros_(parameter)
         else:
-            for block in _blocks(parameter, (gates or {}).get(name, 1)):
+            for block in parameter.detach().chunk((gates or {}).get(name, 1)):
                 nn.init.xavier_uniform_(block)
 
 
@@ -44,7 +44,3 @@ def open_gates(module: nn.Module, bias: float) -> None:
         elif isinstance(part, TreeCell):
             for gate in part.gate_biases():
                 nn.init.constant_(gate.detach(), bias)
-
-
-def _blocks(parameter: Tensor, n: int) -> tuple[Tensor, ...]:
-    return parameter.detach().chunk(n)

@@ -42,21 +42,22 @@ class RecurrentCell(ABC):
         built_in: whether that module computes the same.
         gates: G, the number of gates.
         bare: how many of the gates, the first ones, get only a bias from the word.
-        parts: P.
+        carried: P.
     """
 
     module: ClassVar[type[nn.GRU] | type[nn.LSTM]]
     built_in: ClassVar[bool] = True
     gates: ClassVar[int]
     bare: ClassVar[int] = 0
-    parts: ClassVar[int] = 1
+    carried: ClassVar[int] = 1
 
     def __init__(self, w_state: Tensor, now: Tensor):
         self.size = w_state.shape[1]
         self.w_state = w_state
         self.one = now.new_ones(())
+        # Memory for gates and their gradients in the dtype of arithmetic, if they are stored in another.
         half = w_state.dtype != now.dtype
-        self._rooms = now.new_empty(2, len(now), self.gates * self.size) if half else None
+        self._buffers = now.new_empty(2, len(now), self.gates * self.size) if half else None
 
     @staticmethod
     def arranged(w_word: Tensor, w_state: Tensor, b_word: Tensor, b_state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -71,31 +72,26 @@ class RecurrentCell(ABC):
             stored: ``(R, G H)`` what words add to the gates, that of the tanh folded; overwritten with activations.
             before: ``(R, P H)`` what came from the step before.
             now: ``(R, P H)`` the same in the dtype of arithmetic; overwritten with what goes on.
-            old: see above.
+            old: how many of the rows go on.
         """
 
     @abstractmethod
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
-        """The backward pass of ``open``, with respect to unfolded pre-activations.
-
-        Args:
-            stored: ``(R, G H)`` activations.
-            before: ``(R, P H)`` as in ``open``.
-            d_now: ``(R, P H)`` gradient of what goes on; overwritten with that of what came.
-            d_stored: ``(R, G H)`` receives the gradient of the pre-activations.
-            old: see above.
+        """The backward pass of ``open``: ``d_now`` is overwritten with the gradient of what came from the step before,
+        and ``d_stored`` receives that of the unfolded pre-activations.
         """
 
     def gradient(self, stored: Tensor, before: Tensor, d_stored: Tensor) -> Tensor:
         """Gradient of ``w_state``, from the arguments of ``close`` for all steps together."""
         return d_stored.T @ before[:, : self.size]
 
-    def _active(self, stored: Tensor, room: int = 0) -> Tensor:
-        """``stored`` itself if it has the dtype of arithmetic, else memory for it that has."""
-        return stored if self._rooms is None else self._rooms[room, : len(stored)]
-
     def _working(self, stored: Tensor) -> Tensor:
-        return stored if self._rooms is None else self._active(stored).copy_(stored)
+        """Gates in the dtype of arithmetic: ``stored`` itself, or a copy."""
+        return stored if self._buffers is None else self._buffers[0, : len(stored)].copy_(stored)
+
+    def _gradients(self, d_stored: Tensor) -> Tensor:
+        """Memory for the gradients of gates in the dtype of arithmetic: ``d_stored`` itself if it has that."""
+        return d_stored if self._buffers is None else self._buffers[1, : len(d_stored)]
 
 
 class Gru(RecurrentCell):
@@ -131,7 +127,7 @@ class Gru(RecurrentCell):
         torch.lerp(n, now, z, out=now)
 
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
-        gates, d_gates = self._working(stored), self._active(d_stored, 1)
+        gates, d_gates = self._working(stored), self._gradients(d_stored)
         q, r, z, n = gates.chunk(4, dim=1)
         d_q, d_r, d_z, d_n = d_gates.chunk(4, dim=1)
         self._unmove(z, n, before.to(d_now.dtype), d_now, d_z, d_n)
@@ -180,7 +176,7 @@ class GruResetBefore(Gru):
         stored.copy_(gates)
 
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
-        gates, d_gates, h = self._working(stored), self._active(d_stored, 1), before.to(d_now.dtype)
+        gates, d_gates, h = self._working(stored), self._gradients(d_stored), before.to(d_now.dtype)
         r, z, n = gates.chunk(3, dim=1)
         d_r, d_z, d_n = d_gates.chunk(3, dim=1)
         self._unmove(z, n, h, d_now, d_z, d_n)
@@ -207,7 +203,7 @@ class Lstm(RecurrentCell):
 
     module = nn.LSTM
     gates = 4
-    parts = 2
+    carried = 2
 
     def __init__(self, w_state: Tensor, now: Tensor):
         super().__init__(w_state, now)
@@ -228,7 +224,7 @@ class Lstm(RecurrentCell):
         return c.mul_(f).addcmul_(i, s, value=4).sub_(i, alpha=2)
 
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
-        gates, d_gates = self._working(stored), self._active(d_stored, 1)
+        gates, d_gates = self._working(stored), self._gradients(d_stored)
         i, f, s, o = gates.chunk(4, dim=1)
         d_i, d_f, d_s, d_o = d_gates.chunk(4, dim=1)
         dh, dc = d_now.chunk(2, dim=1)
@@ -251,21 +247,11 @@ class Lstm(RecurrentCell):
 def run(
     network: nn.RNNBase, kind: type[RecurrentCell], vectors: Tensor, ids: WordIds, packing: Packing
 ) -> tuple[Tensor, Tensor]:
-    """States ``(m, D H)`` in packed order and final states ``(D, B, H)``, as from PyTorch's modules.
+    """States ``(m, D H)`` in packed order and final states ``(D, B, H)``, as from PyTorch's modules of one layer.
 
-    Under autocast, the states have its dtype and the final states that of the vectors.
-
-    Args:
-        network: the parameters.
-        kind: the cell.
-        vectors: ``(U, X)`` vectors of the distinct words.
-        ids: the words in text order.
-        packing: the packed order.
-
-    Raises:
-        ValueError: if the network has several layers.
+    ``vectors (U, X)`` are those of the distinct words. Under autocast, the states have its dtype and the final states
+    that of the vectors.
     """
-    check_layers(network)
     dtype = steps.product_dtype(vectors)
     with torch.autocast(vectors.device.type, enabled=False):
         x, results = vectors.to(dtype), []
@@ -274,12 +260,6 @@ def run(
             results.append(_Direction.apply(kind, ids, packing, bool(direction), x, *weights))
         states, final = zip(*results, strict=True)
         return torch.cat(states, dim=1), torch.stack(final).to(vectors.dtype)
-
-
-def check_layers(network: nn.RNNBase) -> None:
-    """Raise ValueError if the network has several layers."""
-    if network.num_layers != 1:
-        raise ValueError(f"a network with {network.num_layers} layers: only one layer is supported")
 
 
 class _Direction(torch.autograd.Function):
@@ -312,8 +292,8 @@ class _Direction(torch.autograd.Function):
         if bare:
             of_words = torch.cat([bias[:bare].expand(len(x), bare), of_words], dim=1)
         gates = of_words.index_select(0, ids.inverse.index_select(0, packing.order))
-        previous, states = (gates.new_empty(len(gates), parts * size) for parts in (kind.parts, 1))
-        carried = x.new_zeros(sizes[0], kind.parts * size, dtype=dtype)
+        previous, states = (gates.new_empty(len(gates), n * size) for n in (kind.carried, 1))
+        carried = x.new_zeros(sizes[0], kind.carried * size, dtype=dtype)
         cell, old = kind(w_state, carried), 0
         for stored, before, result in _by_step(sizes, backwards, gates, previous, states):
             now = carried[: len(before)]

@@ -16,34 +16,21 @@ from torch import Tensor, nn
 
 from structviews.batches.batch import Packing, WordIds
 from structviews.kernels import steps
-from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm, RecurrentCell, check_layers
+from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm, RecurrentCell
 from structviews.runtime.products import ROWS, Product, prepared
 
 
 class _Cell(ABC):
-    """A direction of a cell with its products; the gates that a word adds to have PyTorch's order, the tanh's folded.
+    """A direction of a cell with its products; the gates are in PyTorch's order, with the tanh's folded."""
 
-    Args:
-        weights: of the direction, as PyTorch's module has them.
-        precision: of the products.
-
-    Attributes:
-        of_word: the product of word vectors.
-        size: H.
-        parts: P.
-    """
-
-    parts: ClassVar[int] = 1
-    of_word: Product
+    carried: ClassVar[int] = 1  # P
 
     def __init__(self, weights: Sequence[Tensor], precision: str):
         w_word, w_state, b_word, b_state = weights
         self.size = w_state.shape[1]
         self.one = w_word.new_ones(())
-        stays = self._prepare(w_state, b_state, precision)
-        self.of_word = Product(
-            steps.folded(w_word, self.size), steps.folded(b_word + b_state - stays, self.size), precision
-        )
+        bias = b_word + b_state - self._prepare(w_state, b_state, precision)
+        self.of_word = Product(steps.folded(w_word, self.size), steps.folded(bias, self.size), precision)
 
     @abstractmethod
     def _prepare(self, w_state: Tensor, b_state: Tensor, precision: str) -> Tensor:
@@ -51,12 +38,7 @@ class _Cell(ABC):
 
     @abstractmethod
     def step(self, gates: Tensor, state: Tensor) -> None:
-        """One step.
-
-        Args:
-            gates: ``(rows, G H)`` what words add to the gates; overwritten.
-            state: ``(rows, P H)`` what came from the step before; overwritten with what goes on.
-        """
+        """One step: from what words add to the gates ``(rows, G H)``, the state ``(rows, P H)`` is overwritten."""
 
 
 class _Gru(_Cell):
@@ -89,7 +71,7 @@ class _GruResetBefore(_Cell):
 
 
 class _Lstm(_Cell):
-    parts = 2
+    carried = 2
 
     def _prepare(self, w_state: Tensor, b_state: Tensor, precision: str) -> Tensor:
         self.of_state = Product(steps.folded(w_state, self.size), None, precision)
@@ -116,18 +98,8 @@ def run(
 ) -> tuple[Tensor, Tensor | None]:
     """Final states ``(B, D H)``; on request also the states ``(n, D H)``; both in the order of the text.
 
-    Args:
-        network: the parameters.
-        kind: the cell.
-        vectors: ``(U, X)`` vectors of the distinct words; under autocast, products are in bf16.
-        ids: the words in text order.
-        packing: the packed order.
-        states: also return the states.
-
-    Raises:
-        ValueError: if the network has several layers.
+    The network has one layer; ``vectors (U, X)`` are those of the distinct words. Under autocast, products are in bf16.
     """
-    check_layers(network)
     precision = "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
     words, sizes = ids.inverse.index_select(0, packing.order), packing.sizes.tolist()
     finals, outputs = [], []
@@ -135,7 +107,7 @@ def run(
         cells = prepared(network, precision, lambda: [_CELLS[kind](each, precision) for each in network.all_weights])
         for direction, cell in enumerate(cells):
             of_words = cell.of_word(vectors)
-            state = vectors.new_zeros(sizes[0], cell.parts * cell.size)
+            state = vectors.new_zeros(sizes[0], cell.carried * cell.size)
             every = vectors.new_empty(len(words) if states else 0, cell.size)
             stop = len(words) if direction else 0
             for n in reversed(sizes) if direction else sizes:

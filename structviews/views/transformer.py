@@ -1,7 +1,6 @@
 """The view of a pretrained transformer, trained further beside the other views."""
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -108,7 +107,9 @@ class Transformer(View):
         return any(getattr(self.network.config, share, 0) for share in DROPOUTS)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        pieces = batch.sentence_pieces
+        pieces = batch.pieces
+        if pieces is None:
+            raise ValueError("the batch has no pieces of an encoder: collate it with an aligner")
         vector, of_pieces = sentence_states(self.network, self.padding, pieces, self.pooling, states)
         if of_pieces is None:
             return Encoded(vector)
@@ -149,10 +150,9 @@ def _computed_from(network: Any, layer: int) -> tuple[list[bool], list[bool]]:
     parameters = list(network.parameters())
     pieces = torch.zeros(1, 2, dtype=torch.long, device=parameters[0].device)
     found = network.eval()(input_ids=pieces, output_hidden_states=True)
-    return _depends(found.hidden_states[layer], parameters), _depends(found.last_hidden_state, parameters)
 
+    def depends(states: Tensor) -> list[bool]:
+        gradients = torch.autograd.grad(states.sum(), parameters, retain_graph=True, allow_unused=True)
+        return [each is not None for each in gradients]
 
-def _depends(states: Tensor, parameters: Sequence[Tensor]) -> list[bool]:
-    """Whether states depend on each of the parameters."""
-    found = torch.autograd.grad(states.sum(), parameters, retain_graph=True, allow_unused=True)
-    return [each is not None for each in found]
+    return depends(found.hidden_states[layer]), depends(found.last_hidden_state)

@@ -7,10 +7,10 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_cells import CELLS, in_single_precision, make, results_and_gradients
-from trees_for_tests import SHAPES, chain, gum, sentences
+from trees_for_tests import SHAPES, chain, sentences
 
 from structviews.errors import InputError
 from structviews.kernels import dispatch, message_passing
@@ -26,40 +26,24 @@ def check_same(results, expected, tolerance):
             torch.testing.assert_close(results[what], value, rtol=0, atol=tolerance, msg=lambda m, w=what: f"{w}: {m}")
 
 
-def check_dgl_is_naive(name, some):
+@needs_dgl
+@cells
+@given(st.lists(sentences(max_words=8), min_size=1, max_size=4))
+@example(SHAPES["mixed"])
+@settings(max_examples=15)
+@pytest.mark.filterwarnings("error")
+def test_dgl_is_naive(name, some):
     made = make(name, some)
     check_same(results_and_gradients(*made, "dgl"), results_and_gradients(*made, "naive"), 1e-10)
 
 
-@needs_dgl
-@cells
-@pytest.mark.filterwarnings("error")
-def test_dgl_is_naive(name):
-    check_dgl_is_naive(name, SHAPES["mixed"])
-
-
-@needs_dgl
-@cells
-@given(st.lists(sentences(max_words=8), min_size=1, max_size=4))
-@settings(max_examples=20)
-def test_dgl_is_naive_on_random_trees(name, some):
-    check_dgl_is_naive(name, some)
-
-
-def states_and_gradients(cell, vectors, ids, trees, backend):
+def states_and_gradients(cell, vectors, ids, batch, backend):
     """Results, and gradients of a loss of size one, whatever the number of nodes."""
-    results = dispatch.run(cell, vectors, ids, trees, backend)
+    results = dispatch.run(cell, vectors, ids, batch, backend)
     named_results = {"states": results.states, "roots": results.roots, "attention": results.attention}
     named = {"vectors": vectors} | dict(cell.named_parameters())
     gradients = torch.autograd.grad(results.roots.square().mean(), list(named.values()))
     return named_results | dict(zip(named, gradients, strict=True))
-
-
-@needs_dgl
-@cells
-def test_dgl_is_level_in_single_precision(name):
-    made = in_single_precision(*make(name, gum(25), 30, 40))
-    check_same(states_and_gradients(*made, "dgl"), states_and_gradients(*made, "level"), 1e-5)
 
 
 @needs_dgl

@@ -42,7 +42,7 @@ types_and_sizes = pytest.mark.parametrize(
 
 def levels():
     """The lowest level of ``SOME``, where the wide ones are, and the highest, which has one node."""
-    trees = collate(SOME, {}, ["dependency"]).dependency_trees.to(DEVICE)
+    trees = collate(SOME, {}, ["dependency"]).to(DEVICE).dependency
     first, *_, last = trees.upper_levels()
     assert len(first.siblings) > 2
     assert last.siblings[0] == 1
@@ -176,7 +176,7 @@ def test_attention(dtype, size):
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_attention_of_more_nodes_than_a_program_takes():
-    trees = collate([star(4)] * 5 + [chain(2)] * fused.NODES, {}, ["dependency"]).dependency_trees.to(DEVICE)
+    trees = collate([star(4)] * 5 + [chain(2)] * fused.NODES, {}, ["dependency"]).to(DEVICE).dependency
     (level,) = trees.upper_levels()
 
     def arguments():
@@ -187,9 +187,10 @@ def test_attention_of_more_nodes_than_a_program_takes():
 
 
 def on_device(name, some, **sizes):
-    """A cell, word vectors, words and trees, see ``make``."""
-    cell, vectors, ids, trees = make(name, some, **sizes)
-    return cell.to(DEVICE), vectors.detach().to(DEVICE).requires_grad_(), ids.to(DEVICE), trees.to(DEVICE)
+    """A cell, word vectors, words and batch, see ``make``."""
+    cell, vectors, _, batch = make(name, some, **sizes)
+    batch = batch.to(DEVICE)
+    return cell.to(DEVICE), vectors.detach().to(DEVICE).requires_grad_(), batch.ids["words"], batch
 
 
 @cells

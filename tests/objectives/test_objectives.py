@@ -139,24 +139,6 @@ def test_extreme_vectors_are_harmless(name, settings, scale):
 
 
 @every_objective
-def test_half_precision_is_promoted(name, settings):
-    objective, views = make(name, settings)
-    objective.float()
-    halves = [view.detach().to(torch.bfloat16).requires_grad_() for view in views]
-    facts = context()
-    table, of_words = (part.float() for part in (facts.words.table, facts.words.vectors))
-    facts = replace(facts, words=replace(facts.words, table=table, vectors=of_words))
-    losses = []
-    for some in (halves, [half.detach().float() for half in halves]):
-        torch.manual_seed(1)
-        losses.append(objective(some, facts)[0])
-    assert losses[0].dtype == torch.float32
-    assert torch.equal(*losses)
-    losses[0].backward()
-    assert all(half.grad.dtype == torch.bfloat16 and half.grad.isfinite().all() for half in halves)
-
-
-@every_objective
 def test_nothing_waits_for_the_device(name, settings):
     objective, views = make(name, settings)
     views = [view.detach().to("meta").requires_grad_() for view in views]

@@ -12,7 +12,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from structviews.objectives import contrast
-from structviews.objectives.contrast import contrastive_loss
 from structviews.objectives.objective import Context, Inputs, context_indices
 
 SELF_SCORES = ("masked", "zero")
@@ -79,16 +78,16 @@ def plain_log_p(f, g, self_score="masked"):
     return torch.logaddexp(*directions) - math.log(2)
 
 
-def plain_loss(f, g, anchors, positives, self_score):
+def plain_loss(f, g, positives, self_score):
     log_p = plain_log_p(f, g, self_score)
-    terms = [-log_p[i, some[some >= 0]].mean() for i, some in zip(anchors, positives, strict=True) if (some >= 0).any()]
+    terms = [-log_p[i, some[some >= 0]].mean() for i, some in enumerate(positives) if (some >= 0).any()]
     return torch.stack(terms).mean()
 
 
-def draw_positives(anchors, n_candidates, width):
-    """None to ``width`` random contexts of each anchor, in any order, with gaps between them."""
-    others = [torch.randperm(n_candidates) for _ in anchors]
-    positives = torch.stack([some[some != i][:width] for i, some in zip(anchors, others, strict=True)])
+def draw_positives(n, width):
+    """None to ``width`` random contexts of each sentence, in any order, with gaps between them."""
+    others = [torch.randperm(n) for _ in range(n)]
+    positives = torch.stack([some[some != i][:width] for i, some in enumerate(others)])
     return torch.where(torch.rand(positives.shape) < 0.5, positives, -1)
 
 
@@ -96,9 +95,10 @@ def draw(n_views, n, scale=1.0):
     return [(scale * torch.randn(n, 3, dtype=torch.float64)).requires_grad_() for _ in range(n_views)]
 
 
-def pairwise_loss(views, anchors, positives, self_score, same=None):
-    f, g = views
-    return contrastive_loss([(f, g), (g, f)], anchors, positives, self_score, same)
+def pairwise_loss(f, g, positives, self_score):
+    """The loss, and the most probable candidate of each anchor."""
+    loss, best, _ = contrast._ContrastiveLoss.apply(positives, self_score, None, False, f, g, g, f)
+    return loss, best
 
 
 def objective(n_views=2, **options):
@@ -147,25 +147,17 @@ def test_extreme_scores_are_exact_and_have_finite_gradients(self_score, scale):
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
 
 
-ANCHORS = {"all": range(11), "some": [4, 9, 1, 0, 10], "one": [3]}
-
-
 @both_self_scores
-@pytest.mark.parametrize("anchors", ANCHORS)
-@pytest.mark.parametrize("rows", [1, 2, 5, 64])
-@pytest.mark.parametrize("scale", [1.0, 8.0])
-def test_blocks_of_anchors_make_up_the_plain_formula(monkeypatch, rows, anchors, self_score, scale):
-    """Some anchors among all candidates, as when these were gathered from other ranks."""
-    anchors = torch.tensor(ANCHORS[anchors])
+@pytest.mark.parametrize(("rows", "scale"), [(1, 1.0), (2, 8.0), (5, 1.0), (64, 8.0)])
+def test_blocks_of_anchors_make_up_the_plain_formula(monkeypatch, rows, self_score, scale):
     monkeypatch.setattr(contrast, "SCORES_AT_ONCE", rows * 11 + 10)
     f, g = draw(2, 11, scale)
-    positives = draw_positives(anchors, 11, 6)
+    positives = draw_positives(11, 6)
     positives[0, 0] = 5
-    loss, best, _ = pairwise_loss((f, g), anchors, positives, self_score)
-    expected = plain_loss(f, g, anchors, positives, self_score)
+    loss, best = pairwise_loss(f, g, positives, self_score)
+    expected = plain_loss(f, g, positives, self_score)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=0)
-    others = plain_log_p(f, g, self_score).fill_diagonal_(-torch.inf)
-    assert best.tolist() == others[anchors].argmax(dim=1).tolist()
+    assert best.tolist() == plain_log_p(f, g, self_score).fill_diagonal_(-torch.inf).argmax(dim=1).tolist()
     gradients, wanted = (torch.autograd.grad(3 * value, (f, g)) for value in (loss, expected))
     torch.testing.assert_close(gradients, wanted, rtol=1e-12, atol=1e-14)
 
@@ -178,9 +170,9 @@ def test_a_direction_may_leave_nothing_to_the_others(self_score, swapped):
     scores[1] -= 2e3
     views = [scores, torch.eye(5, dtype=torch.float64)]
     f, g = views[::-1] if swapped else views
-    everyone, positives = torch.arange(5), torch.tensor([[2], [3], [4], [1], [-1]])
-    loss, best, _ = pairwise_loss((f, g), everyone, positives, self_score)
-    torch.testing.assert_close(loss, plain_loss(f, g, everyone, positives, self_score), rtol=1e-12, atol=0)
+    positives = torch.tensor([[2], [3], [4], [1], [-1]])
+    loss, best = pairwise_loss(f, g, positives, self_score)
+    torch.testing.assert_close(loss, plain_loss(f, g, positives, self_score), rtol=1e-12, atol=0)
     assert best.tolist() == plain_log_p(f, g, self_score).fill_diagonal_(-torch.inf).argmax(dim=1).tolist()
 
 
@@ -265,12 +257,6 @@ def test_a_context_far_above_all_others_when_left_out(self_score):
     exact, _ = objective(self_score=self_score, other_contexts="left-out")(doubles, contexts_of(batch))
     assert loss.item() == pytest.approx(exact.item(), rel=1e-5)
     assert all(gradient.isfinite().all() for gradient in torch.autograd.grad(loss, views))
-
-
-def test_an_anchor_that_is_its_own_positive_is_not_left_out():
-    views, neighbours = draw(2, 4), contexts_of(BATCHES["one document"]).neighbours
-    with pytest.raises(ValueError, match="cannot be left out"):
-        contrast.contrastive_loss([views], torch.arange(4), neighbours, "positive", left_out=True)
 
 
 def duplicates_by_loops(same, contexts):

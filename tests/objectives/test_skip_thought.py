@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import test_generative
 import torch
-from components import create_objective
+from components import create_channel, create_objective
 from test_generative import COUNTS, DIM, NEXT, SENTENCES, WORD_DIM, vectors
 from trees_for_tests import SHAPES, WORDS
 
 from structviews.batches.batch import collate
-from structviews.model import Channel, Model
+from structviews.model import Model
 from structviews.objectives import skip_thought
 from structviews.objectives.objective import Context, Inputs
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
@@ -118,7 +118,8 @@ VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
 def test_the_words_that_decoders_read_are_those_of_the_encoder():
     """Both add to the gradient of one table, which stays sparse."""
     counts = torch.arange(1, len(VOCABULARY) + 1)
-    channel = Channel(("seq-uni",), len(VOCABULARY), 5, 6, "skip-thought", counts=counts, gate_bias=1.0)
+    settings = {"objective": "skip-thought", "gate_bias": 1.0}
+    channel = create_channel(("seq-uni",), len(VOCABULARY), 5, 6, counts, **settings)
     model = Model({"trained": channel}).double()
     assert all((decoder.bias_ih_l0[: 2 * 6] == 1).all() for decoder in channel.objective.decoders)
     batch = collate(SHAPES["mixed"], {"trained": VOCABULARY}, ["tokens"])

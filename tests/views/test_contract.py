@@ -6,13 +6,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import torch
-from recurrent_oracle import sequence
 from tiny_encoders import encoder_folder
 from trees_for_tests import SHAPES, WORDS, chain, gum, star, with_trees, words
 
 from structviews.batches.batch import collate
 from structviews.errors import InputError
-from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm
 from structviews.pretrained.loading import Blueprint
 from structviews.views import VIEWS
 from structviews.views.view import View, create_view
@@ -250,20 +248,6 @@ def test_a_mean_is_a_loop_over_known_words(name):
     lonely = encode(view, table, [with_trees(("zzz",), (0,), None), *SENTENCES], states=True)
     assert lonely.offsets[1] == 1
     assert not lonely.states[0].any()
-
-
-@pytest.mark.parametrize("name", SEQUENCES)
-def test_a_sequence_is_a_loop_over_each_sentence(name):
-    view, table = make(name)
-    kind = {"": Gru, "lstm": Lstm, "before": GruResetBefore}[name.partition(" ")[2]]
-    some = SENTENCES + gum(10)
-    encoded = encode(view, table, some, states=True)
-    for i, sentence in enumerate(some):
-        ids = torch.from_numpy(VOCABULARY.ids(list(sentence.tokens)))
-        states, final = sequence(view.network, kind, table.weight[ids])
-        own = encoded.states[encoded.offsets[i] : encoded.offsets[i + 1]]
-        torch.testing.assert_close(own, states, rtol=0, atol=1e-10)
-        torch.testing.assert_close(encoded.vector[i], final.flatten(), rtol=0, atol=1e-10)
 
 
 def test_two_directions_want_an_even_dimension():
