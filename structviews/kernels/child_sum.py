@@ -168,7 +168,8 @@ class _ChildSum(torch.autograd.Function):
             if len(w_send) > size:
                 attention.append(ops.attend(level, below, heads[:, size:], sent[:, size:]))
                 weight = attention[-1].weight
-            ops.sum_children(level, below, sent[:, :size], heads[:, :size], h, c, weight, forget[edges], sums, c[at])
+            forget_gates = sent[:, :size], heads[:, :size]
+            ops.sum_children(level, below, forget_gates, (h, c), weight, (forget[edges], sums, c[at]))
             gates[at].addmm_(sums, w_sum.T)
             ops.open_gates(gates[at], c[at], h[at])
             torch.addmm(b_send, h[at], w_send.T, out=sent[at])
@@ -243,11 +244,10 @@ def _gradients(
         if ctx.attention:
             attention = ctx.attention[number]
             weight = attention.weight
-            states = own[inner, size:], sent[:, size:], attention, h
-            into = d_edges[:, size:], d_heads[:, size:]
-            ops.attend_backward(level, below, *states, d_h_sum, d_weights[edges], *into)
-        into_children = above_h[edges], above_c[edges], d_edges[:, :size], d_heads[:, :size]
-        ops.spread_to_children(level, below, forget[edges], c, weight, d_h_sum, passed[1], *into_children)
+            vectors, into = (own[inner, size:], sent[:, size:]), (d_heads[:, size:], d_edges[:, size:])
+            ops.attend_backward(level, below, vectors, attention, h, (d_h_sum, d_weights[edges]), into)
+        into = above_h[edges], above_c[edges], d_edges[:, :size], d_heads[:, :size]
+        ops.spread_to_children(level, below, forget[edges], c, weight, (d_h_sum, passed[1]), into)
     # A leaf's row stands for all leaves of its word.
     slots = trees.slot.index_select(0, rows.leaves)
     close(slice(0, rows.n_leaves), *(steps.sums_by_group(each, slots, rows.leaf_starts) for each in above))

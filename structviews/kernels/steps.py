@@ -46,6 +46,8 @@ NUMBERS_AT_ONCE = 2**16
 # Rows per product on the CPU: MKL is up to a third slower on a long factor that is not split.
 ROWS = 2048
 
+Tensors = tuple[Tensor, ...]
+
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 
 
@@ -214,30 +216,20 @@ def _retreat(gates: Sequence[Tensor], c: Tensor, d_h: Tensor, d_c: Tensor, d_gat
 
 
 def sum_children(
-    level: Level,
-    children: Tensor,
-    sent: Tensor,
-    own_forget: Tensor,
-    h: Tensor,
-    c: Tensor,
-    weight: Tensor | None,
-    forget: Tensor,
-    h_sum: Tensor,
-    c_sum: Tensor,
+    level: Level, children: Tensor, gates: Tensors, below: Tensors, weight: Tensor | None, into: Tensors
 ) -> None:
     """Sum states and gated cells over the children of a Child-Sum level.
 
     Args:
         level: the level.
         children: ``(K,)`` rows of its children.
-        sent: ``(R, H)`` the children's part of the forget gates.
-        own_forget: ``(M, H)`` the nodes' part of the forget gates.
-        h, c: ``(R, H)`` states and cells.
+        gates: the children's part of the forget gates, ``(R, H)``, and the nodes' part, ``(M, H)``.
+        below: ``(R, H)`` states and cells.
         weight: ``(K,)`` attention, or None for a plain sum.
-        forget: ``(K, H)`` receives the activations of the forget gates.
-        h_sum: ``(M, H)`` receives the (weighted) sum of the states.
-        c_sum: ``(M, H)`` receives the sum of the cells times their forget gates.
+        into: receive the activations of the forget gates, ``(K, H)``, the (weighted) sum of the states, and the sum of
+            the cells times their forget gates, ``(M, H)``.
     """
+    (sent, own_forget), (h, c), (forget, h_sum, c_sum) = gates, below, into
     for block, siblings in _sibling_blocks(level.siblings, h_sum):
         total = torch.zeros_like(h_sum[block], dtype=c.dtype)
         cells = c_sum[block].zero_()
@@ -254,28 +246,17 @@ def sum_children(
 
 
 def spread_to_children(
-    level: Level,
-    children: Tensor,
-    forget: Tensor,
-    c: Tensor,
-    weight: Tensor | None,
-    d_h_sum: Tensor,
-    d_c: Tensor,
-    below_h: Tensor,
-    below_c: Tensor,
-    d_forget: Tensor,
-    d_own_forget: Tensor,
+    level: Level, children: Tensor, forget: Tensor, c: Tensor, weight: Tensor | None, above: Tensors, into: Tensors
 ) -> None:
     """The backward pass of ``sum_children``; ``level``, ``children``, ``c`` and ``weight`` as there.
 
     Args:
         forget: ``(K, H)`` activations of the forget gates.
-        d_h_sum: ``(M, H)`` gradient of the (weighted) sum of the states.
-        d_c: ``(M, H)`` gradient of the sum of the cells.
-        below_h, below_c: ``(K, H)`` receive the gradients of the children's states and cells.
-        d_forget: ``(K, H)`` receives the gradient of the forget gates' pre-activations.
-        d_own_forget: ``(M, H)`` receives the same, summed over siblings.
+        above: ``(M, H)`` gradients of the (weighted) sum of the states, and of the sum of the cells.
+        into: receive the gradients of the children's states and cells and of the forget gates' pre-activations,
+            ``(K, H)``, and the last summed over siblings, ``(M, H)``.
     """
+    (d_h_sum, d_c), (below_h, below_c, d_forget, d_own_forget) = above, into
     for block, siblings in _sibling_blocks(level.siblings, d_c):
         total = torch.zeros_like(d_c[block])
         for n, edges in siblings:
@@ -310,27 +291,18 @@ def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attent
 
 
 def attend_backward(
-    level: Level,
-    children: Tensor,
-    query: Tensor,
-    key: Tensor,
-    attention: Attention,
-    h: Tensor,
-    d_h_sum: Tensor,
-    d_weight: Tensor,
-    d_key: Tensor,
-    d_query: Tensor,
+    level: Level, children: Tensor, vectors: Tensors, attention: Attention, h: Tensor, above: Tensors, into: Tensors
 ) -> None:
-    """The backward pass of ``attend``; ``level``, ``children``, ``query`` and ``key`` as there.
+    """The backward pass of ``attend``; ``level`` and ``children`` as there.
 
     Args:
+        vectors: its query and key.
         attention: its result.
         h: ``(R, H)`` the states that were weighted.
-        d_h_sum: ``(M, H)`` gradient of the weighted sum of the states.
-        d_weight: ``(K,)`` other gradient of the weights.
-        d_key: ``(K, H)`` receives the gradient of the children's keys.
-        d_query: ``(M, H)`` receives the gradient of the queries.
+        above: gradient ``(M, H)`` of the weighted sum of the states, and other gradient ``(K,)`` of the weights.
+        into: receive the gradients of the queries, ``(M, H)``, and of the children's keys, ``(K, H)``.
     """
+    (query, key), (d_h_sum, d_weight), (d_query, d_key) = vectors, above, into
     dtype, d_weight = d_weight.dtype, d_weight.clone()
     for block, siblings in _sibling_blocks(level.siblings, query):
         d_h = d_h_sum[block].to(dtype)

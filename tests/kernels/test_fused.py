@@ -135,16 +135,16 @@ def test_sums_over_children(attention, dtype, size):
             h, c = random_tensor(9, size, dtype=dtype), random_tensor(9, size, dtype=wide)
             weight = torch.rand(n_edges).to(DEVICE, wide) if attention else None
             into = unwritten(n_edges, size, dtype=dtype), unwritten(n_nodes, size, dtype=dtype)
-            c_sum = unwritten(n_nodes, size, dtype=wide)
-            return level, some_rows(n_edges), sent[:, :size], own[:, :size], h, c, weight, *into, c_sum
+            into = *into, unwritten(n_nodes, size, dtype=wide)
+            return level, some_rows(n_edges), (sent[:, :size], own[:, :size]), (h, c), weight, into
 
         def backwards(level=level, n_nodes=n_nodes, n_edges=n_edges):
-            _, children, _, _, _, c, weight, *_ = forwards(level, n_nodes, n_edges)
+            _, children, _, (_, c), weight, _ = forwards(level, n_nodes, n_edges)
             forget = torch.rand(n_edges, size).to(DEVICE, dtype)
             d_h_sum, d_c = random_tensor(n_nodes, size, dtype=dtype), random_tensor(n_nodes, size, dtype=wide)
             below = unwritten(n_edges, size, dtype=dtype), unwritten(n_edges, size, dtype=wide)
             d_forget, d_own = unwritten(n_edges, size, dtype=dtype), unwritten(n_nodes, 2 * size, dtype=dtype)
-            return level, children, forget, c, weight, d_h_sum, d_c, *below, d_forget, d_own[:, :size]
+            return level, children, forget, c, weight, (d_h_sum, d_c), (*below, d_forget, d_own[:, :size])
 
         check_same("sum_children", forwards, dtype)
         check_same("spread_to_children", backwards, dtype)
@@ -167,8 +167,8 @@ def test_attention(dtype, size):
             h, d_h_sum = random_tensor(9, size, dtype=dtype), random_tensor(n_nodes, size, dtype=dtype)
             # As the gradient of a sum is: one number, as often as needed.
             d_weight = torch.ones((), dtype=wide, device=DEVICE).expand(n_edges)
-            d_key, d_query = (unwritten(n, 2 * size, dtype=dtype)[:, size:] for n in (n_edges, n_nodes))
-            return level, children, query, key, attention, h, d_h_sum, d_weight, d_key, d_query
+            into = tuple(unwritten(n, 2 * size, dtype=dtype)[:, size:] for n in (n_nodes, n_edges))
+            return level, children, (query, key), attention, h, (d_h_sum, d_weight), into
 
         check_same("attend", forwards, dtype)
         check_same("attend_backward", backwards, dtype)
