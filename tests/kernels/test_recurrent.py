@@ -13,7 +13,7 @@ from trees_for_tests import gum
 
 from structviews.batches.batch import WordIds, collate
 from structviews.corpus.sentence import ParsedSentence
-from structviews.kernels import recurrent, recurrent_inference
+from structviews.kernels import recurrent
 from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm
 
 X, H = 4, 5
@@ -25,7 +25,7 @@ LENGTHS = {
     "mixed": [2, 7, 1, 4, 9, 1, 7, 2, 1],
     # More words than make one product, and more rows in a step than are computed together without gradients.
     "many": [40] * 20 + [25] * 20,
-    "many sentences": [5, 3] * recurrent_inference.ROWS,
+    "many sentences": [5, 3] * recurrent.ROWS,
 }
 KINDS = [Gru, GruResetBefore, Lstm]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=["after", "before", "LSTM"])
@@ -90,7 +90,7 @@ def check(made, run, kind, of=("states", "final")):
 def check_inference(made, kind, expected, tolerance):
     """Final states ``(B, D H)`` and states ``(n, D H)``, in text order."""
     network, vectors, ids, packing = made
-    final, states = recurrent_inference.run(network, kind, vectors, ids, packing, states=True)
+    final, states = recurrent.run_inference(network, kind, vectors, ids, packing, states=True)
     wanted = torch.cat(expected["final"].unbind(0), dim=1)[packing.sentence]
     torch.testing.assert_close(final, wanted, rtol=tolerance, atol=tolerance)
     torch.testing.assert_close(states[packing.order], expected["states"], rtol=tolerance, atol=tolerance)
@@ -138,7 +138,7 @@ def test_half_precision_is_within_one_percent_on_real_lengths(kind, two):
     check_inference(made, kind, exact, 1e-5)
     with torch.autocast("cpu", torch.bfloat16):
         half = results_and_gradients(ours(kind), *made)
-        final, _ = recurrent_inference.run(made[0], kind, *made[1:])
+        final, _ = recurrent.run_inference(made[0], kind, *made[1:])
     assert half["states"].dtype == torch.bfloat16
     half["inference"] = final
     exact["inference"] = torch.cat(exact["final"].unbind(0), dim=1)[made[3].sentence]
@@ -193,10 +193,10 @@ def test_it_runs_without_gradients(kind):
 @every_kind
 def test_without_a_backward_pass_states_are_on_request_and_changed_weights_prepared_again(kind):
     network, *inputs = make([2, 3], True, kind=kind)
-    before, states = recurrent_inference.run(network, kind, *inputs)
+    before, states = recurrent.run_inference(network, kind, *inputs)
     assert states is None
     with torch.no_grad():
         network.weight_hh_l0.mul_(2)
-    changed, _ = recurrent_inference.run(network, kind, *inputs)
+    changed, _ = recurrent.run_inference(network, kind, *inputs)
     assert not torch.equal(changed, before)
     assert torch.equal(changed[:, H:], before[:, H:])  # the other direction
