@@ -128,6 +128,21 @@ def test_a_batch_without_contexts_teaches_nothing(name, settings, n):
 
 
 @every_objective
+@pytest.mark.parametrize("document", [DOCUMENT, DOCUMENT[[0, 1, 1, 1, 1, 4, 6]], torch.zeros_like(DOCUMENT)])
+def test_chance_is_what_equal_vectors_reach(name, settings, document):
+    objective, views = make(name, settings)
+    if name == "skip-thought":  # whose states are those of its decoders
+        pytest.skip("has a loss by the words before, too")
+    facts = replace(context(document), same=torch.arange(B))  # nothing is masked
+    loss, metrics = objective.eval()([torch.zeros_like(view) for view in views], facts)
+    assert metrics["chance_loss"].item() == pytest.approx(loss.item(), rel=1e-6)
+    if "chance_accuracy" in metrics and objective.reads_neighbours:
+        contexts = [row[row >= 0] for row in facts.neighbours]
+        shares = [len(some) / (B - 1) for some in contexts if len(some)]
+        assert metrics["chance_accuracy"].item() == pytest.approx(sum(shares) / len(shares))
+
+
+@every_objective
 @pytest.mark.parametrize("scale", [0.0, 1e3])
 def test_extreme_vectors_are_harmless(name, settings, scale):
     objective, views = make(name, settings)

@@ -183,17 +183,6 @@ def test_no_tensor_is_as_large_as_all_scores(monkeypatch):
     assert max(sizes) == 128
 
 
-@both_self_scores
-@every_batch
-def test_chance_is_what_equal_vectors_reach(batch, self_score):
-    batch = BATCHES[batch]
-    n, contexts = len(batch), contexts_by_loops(batch)
-    loss, metrics = objective(self_score=self_score)([torch.zeros(n, 3, dtype=torch.float64)] * 2, contexts_of(batch))
-    assert metrics["chance_loss"].item() == pytest.approx(loss.item(), rel=1e-6)
-    shares = [len(some) / (n - 1) for some in contexts if some]
-    assert metrics["chance_accuracy"].item() == pytest.approx(sum(shares) / len(shares) if shares else 0)
-
-
 @every_batch
 @pytest.mark.parametrize("distance", [1, 2, 3])
 def test_contexts_are_neighbours_in_the_same_document(batch, distance):
