@@ -135,11 +135,6 @@ class NodeRows:
         """The number L of distinct leaves."""
         return len(self.leaf_starts)
 
-    @property
-    def inner_by_word(self) -> Tensor:
-        """``by_word`` in a table of the inner nodes' rows below a row of zeros, which all leaves use."""
-        return (self.by_word - self.n_leaves + 1).clamp_(min=0)
-
     def at(self, level: Level) -> slice:
         """The rows of a level above the leaves."""
         return slice(self.n_leaves + level.inner.start, self.n_leaves + level.inner.stop)

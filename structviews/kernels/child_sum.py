@@ -188,7 +188,8 @@ class _ChildSum(torch.autograd.Function):
         rows, buffers = ctx.rows, _Buffers(*saved)
         d_gates, d_sent, d_own = _gradients(ctx, buffers, w_sum, w_send, d_h, d_roots, d_weights)
         by_word = steps.sums_by_group(d_gates, rows.by_word, rows.word_starts)
-        by_own = steps.sums_by_group(d_own, rows.inner_by_word, rows.word_starts)
+        inner_by_word = (rows.by_word - rows.n_leaves + 1).clamp_(min=0)  # in d_own, whose first row all leaves use
+        by_own = steps.sums_by_group(d_own, inner_by_word, rows.word_starts)
         d_x = steps.multiply(by_word, w_word).addmm_(by_own, w_own) if ctx.needs_input_grad[2] else None
         return (
             None,

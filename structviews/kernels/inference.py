@@ -10,7 +10,7 @@ Shapes as in ``shared_trees``; H hidden size, X input size, G gates, m rows of a
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -102,9 +102,10 @@ class MergedChildSum:
         size, n_leaves = h.shape[1], trees.levels[1]
         own = self.of_word.outputs - self.of_child.outputs
         of_word, of_head = _all("of_word", self.of_word, vectors).tensor_split((own,), dim=1)
-        for rows in blocks(0, len(of_head), ROWS):  # queries to unit length; there may be none, of no columns
+        attention = self.of_child.outputs > size
+        for rows in blocks(0, len(of_head) if attention else 0, ROWS):
             query = of_head[rows, size:]
-            query.mul_(torch.linalg.vecdot(query, query).add_(EPSILON).rsqrt_()[:, None])
+            query.mul_(torch.linalg.vecdot(query, query).add_(EPSILON).rsqrt_()[:, None])  # to unit length
         sent = scratch("sent", len(h), self.of_child.outputs, h)
 
         def send(start: int, stop: int) -> None:
@@ -120,10 +121,20 @@ class MergedChildSum:
         for (start, stop), n in zip(pairwise(trees.levels[1:]), trees.n_children, strict=True):
             for rows in blocks(start, stop, ROWS):
                 inner = slice(rows.start - n_leaves, rows.stop - n_leaves + 1)
-                starts, first, last = trees.starts[inner], first_child[inner.start], first_child[inner.stop - 1]
-                below = _Below(starts - first, trees.children[first:last], places[: last - first])
+                first, last = first_child[inner.start], first_child[inner.stop - 1]
+                starts, below, place = trees.starts[inner] - first, trees.children[first:last], places[: last - first]
                 heads = of_head.index_select(0, trees.head_words[first:last])
-                h_sum, c[rows] = _sums_over_children(below, heads, sent, c, h)
+                of_child, weight = sent.index_select(0, below), None
+                if attention:
+                    key = of_child[:, size:]
+                    scale = torch.linalg.vecdot(key, key).add_(EPSILON).rsqrt_()
+                    # The exponential of a cosine cannot overflow.
+                    weight = torch.linalg.vecdot(heads[:, size:], key).mul_(scale).exp_()
+                h_sum = sums_by_group(h, below, starts, weight, has_end=True)
+                if weight is not None:
+                    h_sum.div_(torch.segment_reduce(weight, "sum", offsets=starts)[:, None])
+                cells = (heads[:, :size] + of_child[:, :size]).sigmoid_().mul_(c.index_select(0, below))
+                c[rows] = sums_by_group(cells, place, starts, has_end=True)
                 gates = of_word.index_select(0, trees.words[rows])
                 open_gates(gates.add_(self.of_sum(h_sum)), c[rows], h[rows])
             send(start, start + n)
@@ -142,31 +153,6 @@ def merged_pass(cell: BinaryCell | ChildSumCell, vectors: Tensor, trees: SharedT
 
 
 MERGED_PASSES |= {BinaryCell: merged_pass, ChildSumCell: merged_pass}
-
-
-class _Below(NamedTuple):
-    """The children ``(k,)`` of a block of rows: where each row's start, and the end; their rows; and 0 .. k - 1."""
-
-    starts: Tensor
-    rows: Tensor
-    places: Tensor
-
-
-def _sums_over_children(below: _Below, of_head: Tensor, sent: Tensor, c: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """For each row the (weighted) sum of its children's states, and that of their cells times forget gates."""
-    of_child, size = sent.index_select(0, below.rows), h.shape[1]
-    weight = None
-    if sent.shape[1] > size:
-        key = of_child[:, size:]
-        scale = torch.linalg.vecdot(key, key).add_(EPSILON).rsqrt_()
-        # The exponential of a cosine cannot overflow.
-        weight = torch.linalg.vecdot(of_head[:, size:], key).mul_(scale).exp_()
-    h_sum = sums_by_group(h, below.rows, below.starts, weight, has_end=True)
-    if weight is not None:
-        h_sum.div_(torch.segment_reduce(weight, "sum", offsets=below.starts)[:, None])
-    forget = (of_head[:, :size] + of_child[:, :size]).sigmoid_()
-    cells = forget.mul_(c.index_select(0, below.rows))
-    return h_sum, sums_by_group(cells, below.places, below.starts, has_end=True)
 
 
 def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
