@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -228,22 +228,23 @@ def assemble(
     lengths = lengths.astype(np.int64)
     heads = [columns[name] for name in COLUMNS["dependency"]] if "heads" in columns else None
     pairs = [columns[name] for name in COLUMNS["constituency"]] if "left" in columns else None
-    dependency = dependency_trees(*heads, lengths) if heads and not merged else None
-    constituency = constituency_trees(*pairs, lengths) if pairs and not merged else None
+    dependency = dependency_trees(*heads, lengths=lengths) if heads and not merged else None
+    constituency = constituency_trees(*pairs, lengths=lengths) if pairs and not merged else None
 
     def over_trees(words: WordIds) -> WordIds:
         """The same words with their rows as nodes of these trees, or with the trees merged."""
-        numbers = words.inverse.numpy(), len(words.distinct)
+        numbers, n = words.inverse.numpy(), len(words.distinct)
         if merged:
+            sizes: dict[str, Any] = {"lengths": lengths, "words": numbers, "n_distinct": n}
             return replace(
                 words,
-                dependency=shared_dependency(*heads, lengths, *numbers) if heads else None,
-                constituency=shared_constituency(*pairs, lengths, *numbers) if pairs else None,
+                dependency=shared_dependency(*heads, **sizes) if heads else None,
+                constituency=shared_constituency(*pairs, **sizes) if pairs else None,
             )
         return replace(
             words,
-            dependency=node_rows(dependency, *numbers) if dependency else None,
-            constituency=node_rows(constituency, *numbers) if constituency else None,
+            dependency=node_rows(dependency, numbers, n) if dependency else None,
+            constituency=node_rows(constituency, numbers, n) if constituency else None,
         )
 
     return Batch(

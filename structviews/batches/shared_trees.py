@@ -118,12 +118,12 @@ def shared_constituency(
             below = subtree[pairs[level]]
             first, inverse = _distinct(below[:, 0] * (n_distinct + len(inner)) + below[:, 1])
             subtree[inner[level]] = own[level[first]][inverse]
-    kept = np.flatnonzero(subtree[inner] == own)
-    below = subtree[pairs[kept]]
-    kinds = 4 * (heights[inner[kept]].astype(np.int64) - 1) + _ORDER[(below < n_distinct) @ _SIDES]
+    distinct = np.flatnonzero(subtree[inner] == own)
+    below = subtree[pairs[distinct]]
+    kinds = 4 * (heights[inner[distinct]].astype(np.int64) - 1) + _ORDER[(below < n_distinct) @ _SIDES]
     order = stable_argsort(kinds)
     row = np.arange(n_distinct + len(inner))
-    row[own[kept[order]]] = n_distinct + np.arange(len(kept))
+    row[own[distinct[order]]] = n_distinct + np.arange(len(distinct))
     rows, children = row[subtree], row[below[order]]
     # Where each kind ends in its level.
     ends = np.bincount(kinds, minlength=4 * heights.max(initial=0)).reshape(-1, 4).cumsum(axis=1)
@@ -165,22 +165,22 @@ def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array
             )
             first, inverse = _distinct(sums)
             subtree[start:stop] = own[start + first][inverse]
-    kept = n_leaves + np.flatnonzero(subtree[n_leaves:] == own[n_leaves:])
+    distinct = n_leaves + np.flatnonzero(subtree[n_leaves:] == own[n_leaves:])
     has_parent = np.zeros(n_distinct + len(heads), dtype=bool)
     has_parent[subtree[child]] = True
     is_leaf = np.zeros(n_distinct, dtype=bool)
     is_leaf[subtree[:n_leaves]] = True
     leaves = np.flatnonzero(is_leaf)
-    height = heights[order[kept]].astype(np.int64) - 1
-    uses = 2 * height + ~has_parent[own[kept]]
-    kept = kept[stable_argsort(uses)]
+    height = heights[order[distinct]].astype(np.int64) - 1
+    uses = 2 * height + ~has_parent[own[distinct]]
+    distinct = distinct[stable_argsort(uses)]
     row = np.empty(n_distinct + len(heads), dtype=np.int64)
-    row[np.concatenate([leaves, own[kept]])] = np.arange(len(leaves) + len(kept))
+    row[np.concatenate([leaves, own[distinct]])] = np.arange(len(leaves) + len(distinct))
     rows = row[subtree]
-    sizes = counts[kept]
+    sizes = counts[distinct]
     ends = np.cumsum(sizes)
-    edges = np.repeat(starts[kept] - ends + sizes, sizes) + np.arange(sizes.sum())
-    of_inner = of_node[kept]
+    edges = np.repeat(starts[distinct] - ends + sizes, sizes) + np.arange(sizes.sum())
+    of_inner = of_node[distinct]
     by_use = np.bincount(uses, minlength=2 * heights.max(initial=0)).reshape(-1, 2)
     return SharedFamilies(
         [0, *np.concatenate([[len(leaves)], by_use.sum(axis=1)]).cumsum().tolist()],

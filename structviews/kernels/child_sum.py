@@ -247,8 +247,8 @@ def _gradients(
             weight = attention.weight
             vectors, into = (own[inner, size:], sent[:, size:]), (d_heads[:, size:], d_edges[:, size:])
             ops.attend_backward(level, below, vectors, attention, h, (d_h_sum, d_weights[edges]), into)
-        into = above_h[edges], above_c[edges], d_edges[:, :size], d_heads[:, :size]
-        ops.spread_to_children(level, below, forget[edges], c, weight, (d_h_sum, passed[1]), into)
+        into_all = above_h[edges], above_c[edges], d_edges[:, :size], d_heads[:, :size]
+        ops.spread_to_children(level, below, forget[edges], c, weight, (d_h_sum, passed[1]), into_all)
     # A leaf's row stands for all leaves of its word.
     slots = trees.slot.index_select(0, rows.leaves)
     close(slice(0, rows.n_leaves), *(steps.sums_by_group(each, slots, rows.leaf_starts) for each in above))

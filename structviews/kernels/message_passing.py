@@ -136,7 +136,7 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
         if cell.attention:
             h = h / total
         gates = nodes.data["iou"] + cell.recurrent(h)
-        return dict(zip(("h", "c"), lstm_state(*gates.chunk(3, dim=1), c), strict=True))
+        return dict(zip(("h", "c"), lstm_state(*gates.chunk(3, dim=1), below=c), strict=True))
 
     graph.prop_nodes(_levels(trees), message, dgl.function.sum("sums", "sums"), update)
     if not cell.attention:

@@ -175,12 +175,14 @@ def _gradients(
     # A leaf's row stands for all leaves of its word on one side, whose gradients are summed.
     leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, size)
     slot, parent = trees.slot.index_select(0, rows.leaves), parent.index_select(0, rows.leaves)
-    *groups, roots = zip(sides_of(slice(0, trees.n_leaves), trees.sides[0]), sides_of(leaves, rows.sides), strict=True)
+    *groups, root_leaves = zip(
+        sides_of(slice(0, trees.n_leaves), trees.sides[0]), sides_of(leaves, rows.sides), strict=True
+    )
     for (places, at), weight, d_side in zip(groups, w_sides, d_sides, strict=True):
         d = steps.sums_by_group(d_gates, parent[places], rows.leaf_starts[at] - places.start)
         steps.multiply(d, weight, out=by_h[at])
         d_side.addmm_(d.T, h[at])
-    places, at = roots
+    places, at = root_leaves
     by_h[at] = steps.sums_by_group(d_roots, slot[places] - n_edges, rows.leaf_starts[at] - places.start)
     if d_h is not None:
         by_h.add_(d_h[leaves])

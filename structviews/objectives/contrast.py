@@ -73,19 +73,19 @@ class _ContrastiveLoss(torch.autograd.Function):
             scores = [queries[own] @ keys.T for queries, keys in directions]
             if left_out:
                 best.append(_best_other([_softmax(each.clone(), own, column, self_score, mask) for each in scores]))
-            parts = [_softmax(each, own, column, self_score, mask, left_out) for each in scores]
-            log_p = torch.stack([part.log_p for part in parts])
-            losses.append(-(weight * (log_p.logsumexp(dim=0) - math.log(len(parts)))).sum())
+            softmaxes = [_softmax(each, own, column, self_score, mask, left_out) for each in scores]
+            log_p = torch.stack([softmax.log_p for softmax in softmaxes])
+            losses.append(-(weight * (log_p.logsumexp(dim=0) - math.log(len(softmaxes)))).sum())
             if not left_out:
-                best.append(_best_other(parts))
+                best.append(_best_other(softmaxes))
             masked.append((mask & counts[:, None]).sum() if mask is not None else counts.new_zeros(()))
             if any(ctx.needs_input_grad):
                 # Each direction's share of p at the positives.
                 shares = weight * log_p.softmax(dim=0)
-                for part, share, (queries, keys), (d_queries, d_keys) in zip(
-                    parts, shares, directions, gradients, strict=True
+                for softmax, share, (queries, keys), (d_queries, d_keys) in zip(
+                    softmaxes, shares, directions, gradients, strict=True
                 ):
-                    d_scores = _score_gradient(part, own, column, share, left_out)
+                    d_scores = _score_gradient(softmax, own, column, share, left_out)
                     d_queries.index_add_(0, own, d_scores @ keys)
                     d_keys.addmm_(d_scores.T, queries[own])
         ctx.save_for_backward(*(gradient for pair in gradients for gradient in pair))
@@ -145,26 +145,26 @@ def _softmax(
 def _best_other(directions: Sequence[_Softmax]) -> Tensor:
     """The most probable candidate ``(R,)`` other than the anchor."""
     # Proportional to p, scaled so that the largest does not underflow.
-    least = torch.stack([part.total for part in directions]).amin(dim=0)
+    least = torch.stack([softmax.total for softmax in directions]).amin(dim=0)
     first, *others = directions
     p = first.exponentials * (least - first.total).exp()
-    for part in others:
-        p.addcmul_(part.exponentials, (least - part.total).exp())
+    for softmax in others:
+        p.addcmul_(softmax.exponentials, (least - softmax.total).exp())
     return p.argmax(dim=1)
 
 
-def _score_gradient(part: _Softmax, own: Tensor, columns: Tensor, share: Tensor, left_out: bool) -> Tensor:
+def _score_gradient(softmax: _Softmax, own: Tensor, columns: Tensor, share: Tensor, left_out: bool) -> Tensor:
     """Gradient of the loss with respect to the scores ``(R, M)``; overwrites the exponentials.
 
     ``share`` is the weight of each ``log_p`` in this direction.
     """
     if left_out:  # the positives are not among the exponentials, the largest of which is 1 unless all are 0
-        scale = (share * (-part.total).clamp(max=0).exp()).sum(dim=1, keepdim=True)
-        return part.exponentials.mul_(scale).scatter_add_(1, columns, share * part.log_p.expm1())
+        scale = (share * (-softmax.total).clamp(max=0).exp()).sum(dim=1, keepdim=True)
+        return softmax.exponentials.mul_(scale).scatter_add_(1, columns, share * softmax.log_p.expm1())
     weight, k = share.sum(dim=1, keepdim=True), columns.shape[1]
-    gradient = part.exponentials.mul_(weight * (-part.total).exp()).scatter_add_(1, columns, -share[:, :k])
+    gradient = softmax.exponentials.mul_(weight * (-softmax.total).exp()).scatter_add_(1, columns, -share[:, :k])
     if share.shape[1] > k:
-        gradient.scatter_(1, own[:, None], weight * part.log_p[:, k:].exp() - share[:, k:])
+        gradient.scatter_(1, own[:, None], weight * softmax.log_p[:, k:].exp() - share[:, k:])
     return gradient
 
 

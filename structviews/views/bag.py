@@ -84,10 +84,10 @@ class WordAverage(View):
         vector = F.embedding_bag(ids.inverse, weighted, starts, mode="sum") / counts.clamp(min=1)
         if not states:
             return Encoded(vector)
-        kept, lengths = known[ids.inverse], counts[:, 0].long()
-        kept[starts[lengths == 0]] = True  # an unknown word, which counts as zeros
+        read, lengths = known[ids.inverse], counts[:, 0].long()
+        read[starts[lengths == 0]] = True  # an unknown word, which counts as zeros
         offsets = F.pad(lengths.clamp(min=1).cumsum(0), (1, 0))
-        return Encoded(vector, F.embedding(ids.inverse[kept], weighted), offsets)
+        return Encoded(vector, F.embedding(ids.inverse[read], weighted), offsets)
 
     def weighted(self, words: Words, ids: WordIds) -> Tensor:
         """What is averaged: a vector ``(U, dim)`` for each distinct word."""
