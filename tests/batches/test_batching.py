@@ -17,14 +17,12 @@ from corpora import (
     topic_rows,
     write_corpus,
 )
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from structviews.batches.batch import collate
 from structviews.batches.order import epoch_batches, held_out, n_batches
 from structviews.batches.reader import CorpusReader, prefetch
 from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import OPEN_SHARDS
-from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.objectives.objective import context_indices
 from structviews.words.vocabulary import Vocabulary
@@ -140,24 +138,6 @@ def test_sentences_beside_a_left_out_document_are_no_contexts(reader_and_sentenc
     assert edge + 1 in contexts[edge]
     assert edge not in contexts[edge - 1]
     assert (contexts >= 0).sum() == 2 * sum(n - 1 for n in np.unique(documents[rows], return_counts=True)[1])
-
-
-@pytest.mark.parametrize("lengths", [[3, 1, 4, 4, 2], [1], [5, 5], [1, 2, 3]])
-def test_packing_is_that_of_pytorch(lengths):
-    sentences = [ParsedSentence(tuple("abcdefg"[:n])) for n in lengths]
-    batch = collate(sentences, {"a": Vocabulary(["<unk>", *"abcdefg"])}, ["tokens"])
-    starts = np.cumsum([0, *lengths])
-    places = [torch.arange(starts[i], starts[i + 1]) for i in range(len(lengths))]
-    padded = torch.nn.utils.rnn.pad_sequence(places)
-    packed = pack_padded_sequence(padded, torch.tensor(lengths), enforce_sorted=False)
-    assert torch.equal(batch.packing.sizes, packed.batch_sizes)
-    assert [lengths[i] for i in packed.sorted_indices] == sorted(lengths, reverse=True)
-    # Sentences of equal length may come in any order: ours is that of the text.
-    ours = torch.from_numpy(np.argsort(-np.array(lengths), kind="stable"))
-    again = pack_padded_sequence(padded[:, ours], torch.tensor(lengths)[ours])
-    assert torch.equal(batch.packing.order, again.data)
-    assert batch.packing.order[batch.packing.rank].tolist() == list(range(sum(lengths)))
-    assert torch.equal(ours[batch.packing.sentence], torch.arange(len(lengths)))
 
 
 @pytest.mark.parametrize("shuffled", [False, True])

@@ -75,26 +75,31 @@ def make(name, some, input_dim=X, hidden=H, wording="as in the text"):
     return cell, vectors, ids, batch
 
 
-def results_and_gradients(cell, vectors, ids, batch, backend):
-    """States, roots, attention, and the gradients by the vectors and by each parameter."""
+def results_and_gradients(cell, vectors, ids, batch, backend, of=("states", "roots", "attention")):
+    """These results, and the gradients of a weighted sum of them by the vectors and by each parameter, if wanted."""
     results = dispatch.run(cell, vectors, ids, batch, backend)
-    named_results = {"states": results.states, "roots": results.roots, "attention": results.attention}
+    named_results = {name: getattr(results, name) for name in of}
     tensors = [result for result in named_results.values() if result is not None]
     generator = torch.Generator().manual_seed(2)
     weights = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in tensors]
     loss = sum((w * t).sum() for w, t in zip(weights, tensors, strict=True))
     named = {"vectors": vectors} | dict(cell.named_parameters())
+    named = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
+    if not tensors:
+        return named_results
     gradients = torch.autograd.grad(loss, list(named.values()), materialize_grads=True)
     return named_results | dict(zip(named, gradients, strict=True))
 
 
-def check_level_is_naive(name, some, wording="as in the text"):
-    made = make(name, some, wording=wording)
-    level, naive = (results_and_gradients(*made, backend) for backend in ("level", "naive"))
-    assert (level["attention"] is not None) == (naive["attention"] is not None) == (name == "dep")
-    for what, expected in naive.items():
-        if expected is not None:
-            torch.testing.assert_close(level[what], expected, rtol=0, atol=1e-10, msg=lambda m, w=what: f"{w}: {m}")
+def check_same(found, expected, tolerance=1e-10):
+    assert [value is None for value in found.values()] == [value is None for value in expected.values()]
+    for what, value in expected.items():
+        if value is not None:
+            torch.testing.assert_close(found[what], value, rtol=0, atol=tolerance, msg=lambda m, w=what: f"{w}: {m}")
+
+
+def check_backends(made, *backends, **how):
+    check_same(*(results_and_gradients(*made, backend, **how) for backend in backends))
 
 
 @cells
@@ -102,27 +107,25 @@ def check_level_is_naive(name, some, wording="as in the text"):
     ("shape", "wording"), [*((shape, "as in the text") for shape in SHAPES), *(("mixed", each) for each in WORDINGS)]
 )
 def test_level_is_naive(name, shape, wording):
-    check_level_is_naive(name, SHAPES[shape], wording)
+    check_backends(make(name, SHAPES[shape], wording=wording), "level", "naive")
 
 
 @pytest.mark.parametrize("name", ["dep", "dep-sum", "const"])
 def test_a_pass_by_hand_is_that_of_the_equations(name):
     """Which a subclass runs, since it may have others."""
-    cell, *others = make(name, gum(25))
+    cell, *others = make(name, SHAPES["random"])
     by_hand = results_and_gradients(cell, *others, "level")
     assert type(cell) in LEVEL_PASSES
     cell.__class__ = type("Other", (type(cell),), {})
     assert type(cell) not in LEVEL_PASSES
-    for what, expected in results_and_gradients(cell, *others, "level").items():
-        if expected is not None:
-            torch.testing.assert_close(by_hand[what], expected, rtol=0, atol=1e-10, msg=lambda m, w=what: f"{w}: {m}")
+    check_same(by_hand, results_and_gradients(cell, *others, "level"))
 
 
 @cells
 @given(st.lists(sentences(max_words=8), min_size=1, max_size=4))
 @settings(max_examples=20)
 def test_level_is_naive_on_random_trees(name, some):
-    check_level_is_naive(name, some)
+    check_backends(make(name, some), "level", "naive")
 
 
 def in_single_precision(cell, vectors, *others):
@@ -280,39 +283,20 @@ def test_binary_gru_is_its_equations():
 @cells
 @pytest.mark.parametrize("wanted", ["input.weight", "recurrent.weight"])
 def test_what_is_fixed_gets_no_gradient_and_the_others_theirs(name, wanted):
-    cell, vectors, ids, batch = make(name, SHAPES["mixed"])
+    cell, vectors, *others = make(name, SHAPES["mixed"])
     if "gru" in name and wanted == "recurrent.weight":
         wanted = "new.weight"
-    expected = results_and_gradients(cell, vectors, ids, batch, "level")[wanted]
+    expected = results_and_gradients(cell, vectors, *others, "level")[wanted]
     for parameter_name, parameter in cell.named_parameters():
         parameter.requires_grad_(parameter_name == wanted)
-    results = dispatch.run(cell, vectors.detach(), ids, batch)
-    generator = torch.Generator().manual_seed(2)
-    loss = 0.0
-    for result in (results.states, results.roots, results.attention):
-        if result is not None:
-            loss += (torch.randn(result.shape, generator=generator, dtype=torch.float64) * result).sum()
-    loss.backward()
-    for parameter_name, parameter in cell.named_parameters():
-        assert (parameter.grad is None) == (parameter_name != wanted)
-    torch.testing.assert_close(cell.get_parameter(wanted).grad, expected, rtol=0, atol=1e-12)
+    found = results_and_gradients(cell, vectors.detach(), *others, "level")
+    torch.testing.assert_close(found[wanted], expected, rtol=0, atol=1e-12)
 
 
 @cells
 @pytest.mark.parametrize("of", ["states", "roots", "attention"])
 def test_each_result_alone_has_its_gradients(name, of):
-    cell, vectors, ids, batch = make(name, SHAPES["mixed"])
-    gradients = []
-    for backend in ("level", "naive"):
-        result = getattr(dispatch.run(cell, vectors, ids, batch, backend), of)
-        if result is None:
-            assert (name, of) != ("dep", "attention")
-            return
-        weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-        wanted = [vectors, *cell.parameters()]
-        gradients.append(torch.autograd.grad((weights * result).sum(), wanted, materialize_grads=True))
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+    check_backends(make(name, SHAPES["mixed"]), "level", "naive", of=(of,))
 
 
 @cells

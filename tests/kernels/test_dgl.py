@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from test_cells import CELLS, in_single_precision, make, results_and_gradients
+from test_cells import CELLS, check_backends, in_single_precision, make
 from trees_for_tests import SHAPES, chain, sentences
 
 from structviews.errors import InputError
@@ -19,13 +19,6 @@ needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structvie
 cells = pytest.mark.parametrize("name", CELLS)
 
 
-def check_same(results, expected, tolerance):
-    assert [value is None for value in results.values()] == [value is None for value in expected.values()]
-    for what, value in expected.items():
-        if value is not None:
-            torch.testing.assert_close(results[what], value, rtol=0, atol=tolerance, msg=lambda m, w=what: f"{w}: {m}")
-
-
 @needs_dgl
 @cells
 @given(st.lists(sentences(max_words=8), min_size=1, max_size=4))
@@ -33,8 +26,7 @@ def check_same(results, expected, tolerance):
 @settings(max_examples=15)
 @pytest.mark.filterwarnings("error")
 def test_dgl_is_naive(name, some):
-    made = make(name, some)
-    check_same(results_and_gradients(*made, "dgl"), results_and_gradients(*made, "naive"), 1e-10)
+    check_backends(make(name, some), "dgl", "naive")
 
 
 @needs_dgl

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from corpora import small_config, topic_corpus
-from test_cells import CELLS, in_single_precision, make, results_and_gradients
+from test_cells import CELLS, check_backends, in_single_precision, make, results_and_gradients
 from trees_for_tests import (
     SHAPES,
     WORD,
@@ -83,11 +83,7 @@ def test_attention_of_more_nodes_than_a_program_takes():
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_fused_cells_are_naive(name, some, monkeypatch):
     monkeypatch.setattr(steps, "on", lambda _: fused)
-    made = on_device(name, some)
-    fast, naive = (results_and_gradients(*made, backend) for backend in ("level", "naive"))
-    for what, expected in naive.items():
-        if expected is not None:
-            torch.testing.assert_close(fast[what], expected, rtol=0, atol=1e-10, msg=lambda m, w=what: f"{w}: {m}")
+    check_backends(on_device(name, some), "level", "naive")
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="the other tests compile them")

@@ -94,15 +94,6 @@ def test_the_unigram_model_is_told_in_validation():
     assert metrics["unigram_nll"].item() == pytest.approx(sum(costs) / len(costs))
 
 
-def test_the_count_of_parameters_is_that_of_quick_thoughts_appendix_c():
-    """9H(H + W + 1) + VW + 2HV, with the encoder's 3H(H + W + 1) and the words' VW, but for our further biases."""
-    h, w, v = 10, 3, 20
-    config = {"conditioning": "start", "output_layers": 2}
-    run = create_objective("skip-thought", Inputs(("seq-uni",), (h,), w, torch.ones(v), v), **config)
-    biases = 2 * 3 * h + 2 * v  # PyTorch's second bias of a gate, and those of the output layers
-    assert sum(p.numel() for p in run.parameters()) == 6 * h * (h + w + 1) + 2 * h * v + biases
-
-
 def test_each_gate_starts_as_a_matrix_of_its_own():
     """Xavier's range depends on the size of a gate's matrix, not of the three of them."""
     run = create_objective("skip-thought", Inputs(("seq",), (60,), 30, COUNTS, V))
