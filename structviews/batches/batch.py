@@ -226,26 +226,26 @@ def assemble(
         merged: see ``collate``.
     """
     lengths = lengths.astype(np.int64)
-    heads = [columns[name] for name in COLUMNS["dependency"]] if "heads" in columns else None
-    pairs = [columns[name] for name in COLUMNS["constituency"]] if "left" in columns else None
-    dependency = dependency_trees(*heads, lengths=lengths) if heads and not merged else None
-    constituency = constituency_trees(*pairs, lengths=lengths) if pairs and not merged else None
+    dependency = constituency = None
+    if "heads" in columns and not merged:
+        dependency = dependency_trees(columns["heads"], columns["dep_height"], lengths)
+    if "left" in columns and not merged:
+        constituency = constituency_trees(columns["left"], columns["right"], columns["const_height"], lengths)
 
     def over_trees(words: WordIds) -> WordIds:
         """The same words with their rows as nodes of these trees, or with the trees merged."""
         numbers, n = words.inverse.numpy(), len(words.distinct)
-        if merged:
-            sizes: dict[str, Any] = {"lengths": lengths, "words": numbers, "n_distinct": n}
-            return replace(
-                words,
-                dependency=shared_dependency(*heads, **sizes) if heads else None,
-                constituency=shared_constituency(*pairs, **sizes) if pairs else None,
-            )
-        return replace(
-            words,
-            dependency=node_rows(dependency, numbers, n) if dependency else None,
-            constituency=node_rows(constituency, numbers, n) if constituency else None,
-        )
+        rows: dict[str, Any] = {}
+        if dependency is not None:
+            rows["dependency"] = node_rows(dependency, numbers, n)
+        elif "heads" in columns:
+            rows["dependency"] = shared_dependency(columns["heads"], columns["dep_height"], lengths, numbers, n)
+        if constituency is not None:
+            rows["constituency"] = node_rows(constituency, numbers, n)
+        elif "left" in columns:
+            pairs = columns["left"], columns["right"]
+            rows["constituency"] = shared_constituency(*pairs, columns["const_height"], lengths, numbers, n)
+        return replace(words, **rows)
 
     return Batch(
         ids={name: over_trees(words) for name, words in ids.items()},

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from structviews.batches.trees import blocks
 from structviews.runtime.arrays import Array, inverse_of, mix, stable_argsort, starts_of
 from structviews.runtime.device import to_tensor
 
@@ -27,11 +28,6 @@ from structviews.runtime.device import to_tensor
 COMPARED_FROM = 4096
 # The order of a level's rows in binary trees, by two bits: whether the left and the right child are leaves.
 _SIDES, _ORDER = np.array([2, 1]), np.array([1, 0, 2, 3])
-
-
-def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
-    """Cut rows into blocks of at most ``size``."""
-    return (slice(first, min(first + size, stop)) for first in range(start, stop, size))
 
 
 @dataclass(frozen=True)

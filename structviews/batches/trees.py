@@ -140,6 +140,11 @@ class NodeRows:
         return slice(self.n_leaves + level.inner.start, self.n_leaves + level.inner.stop)
 
 
+def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
+    """Cut rows into blocks of at most ``size``."""
+    return (slice(first, min(first + size, stop)) for first in range(start, stop, size))
+
+
 def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
     """The rows of a batch of trees, on the CPU.
 

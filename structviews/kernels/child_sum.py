@@ -134,18 +134,9 @@ class _ChildSum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        trees: TreeBatch,
-        rows: NodeRows,
-        x: Tensor,
-        w_word: Tensor,
-        b_word: Tensor,
-        w_own: Tensor,
-        b_own: Tensor,
-        w_sum: Tensor,
-        w_send: Tensor,
-        b_send: Tensor,
+        ctx: Any, trees: TreeBatch, rows: NodeRows, x: Tensor, *parameters: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None]:
+        w_word, b_word, w_own, b_own, w_sum, w_send, b_send = parameters
         size, leaves, n_inner = w_sum.shape[1], slice(0, rows.n_leaves), len(trees) - trees.n_leaves
         h = x.new_empty(rows.n_leaves + n_inner, size)
         buffers = _Buffers(

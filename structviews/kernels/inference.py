@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from structviews.batches.shared_trees import SharedFamilies, SharedPairs, SharedTrees, blocks
+from structviews.batches.shared_trees import SharedFamilies, SharedPairs, SharedTrees
+from structviews.batches.trees import blocks
 from structviews.kernels.cells import MERGED_PASSES
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell

@@ -135,8 +135,8 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
         h, c, total = nodes.data["sums"].tensor_split([cell.hidden, 2 * cell.hidden], dim=1)
         if cell.attention:
             h = h / total
-        gates = nodes.data["iou"] + cell.recurrent(h)
-        return dict(zip(("h", "c"), lstm_state(*gates.chunk(3, dim=1), below=c), strict=True))
+        i, o, u = (nodes.data["iou"] + cell.recurrent(h)).chunk(3, dim=1)
+        return dict(zip(("h", "c"), lstm_state(i, o, u, c), strict=True))
 
     graph.prop_nodes(_levels(trees), message, dgl.function.sum("sums", "sums"), update)
     if not cell.attention:

@@ -84,17 +84,8 @@ class _Binary(torch.autograd.Function):
     apply: ClassVar[Callable[..., tuple[Tensor, Tensor]]]
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        trees: TreeBatch,
-        rows: NodeRows,
-        x: Tensor,
-        w_word: Tensor,
-        b_word: Tensor,
-        w_left: Tensor,
-        w_right: Tensor,
-        b_pair: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, trees: TreeBatch, rows: NodeRows, x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+        w_word, b_word, w_left, w_right, b_pair = parameters
         size, leaves, n_inner = w_left.shape[1], slice(0, rows.n_leaves), len(trees) - trees.n_leaves
         x_leaf = x.index_select(0, rows.words)
         leaf_gates = steps.multiply(x_leaf, w_word.T, b_word)

@@ -280,16 +280,9 @@ class _Direction(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        kind: type[RecurrentCell],
-        ids: WordIds,
-        packing: Packing,
-        backwards: bool,
-        x: Tensor,
-        w_word: Tensor,
-        w_state: Tensor,
-        bias: Tensor,
+        ctx: Any, kind: type[RecurrentCell], ids: WordIds, packing: Packing, backwards: bool, *tensors: Tensor
     ) -> tuple[Tensor, Tensor]:
+        x, w_word, w_state, bias = tensors
         size, sizes, dtype = w_state.shape[1], packing.sizes.tolist(), steps.working_dtype(x.dtype)
         bare = kind.bare * size
         of_words = steps.multiply(x, steps.folded(w_word, size).T, steps.folded(bias[bare:], size))

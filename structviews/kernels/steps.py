@@ -35,8 +35,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from structviews.batches.shared_trees import blocks
-from structviews.batches.trees import Level
+from structviews.batches.trees import Level, blocks
 
 FOLD = -2.0
 # Added under the square roots of the cosine: the query of an unknown word may be the zero vector.
