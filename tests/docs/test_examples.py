@@ -104,6 +104,7 @@ def test_train_a_pair(tmp_path):
     np.testing.assert_allclose(found.numpy()[[0] * 3 + [1] * 3, range(6)], [cosine for cosine, _ in hits], atol=0.02)
 
 
+@pytest.mark.slow
 def test_own_view(tmp_path):
     printed = run("own_view", tmp_path)
     cosine = {view: float(value) for view, value in re.findall(r"^(\w+) +cosine (\d\.\d{3}) of: The", printed, re.M)}
@@ -123,6 +124,7 @@ def test_own_objective(tmp_path):
     assert 0.5 < mean[0.0] <= 1
 
 
+@pytest.mark.slow
 def test_fine_tune(tmp_path):
     printed = run("fine_tune", tmp_path)
     accuracies = [float(value) for value in re.findall(r"accuracy on 12 questions (\d+\.\d) %", printed)]
@@ -149,6 +151,7 @@ def test_probe(tmp_path):
     assert "height of the dependency tree" in blocks[0]
 
 
+@pytest.mark.slow
 def test_gold_trees(tmp_path):
     printed = run("gold_trees", tmp_path)
     assert "83 sentences in 3 documents, 0 skipped" in printed

@@ -80,6 +80,7 @@ def test_one_epoch_end_to_end(train, tmp_path, capsys):
     assert isinstance(result, ParsedSentence)
 
 
+@pytest.mark.slow
 def test_training_learns(train, tmp_path, capsys):
     flags = ("--epochs", 40, "--gum-epochs", 35, "--warm-up", 5, "--lr", 1e-2, "--batch-words", 20)
     train(tmp_path / "parser", *flags, "--lower-case", 0.3)
