@@ -129,12 +129,6 @@ class Channel(nn.Module):
         """The views, then those that the objective trains and adds to the run, which read the first view's words."""
         return [*cast("list[View]", self.views), *self.objective.extra_views().values()]
 
-    def scored(self, batch: Batch, ids: WordIds) -> list[Tensor]:
-        """The vectors ``(B, dim)`` that the objective scores: those of the views that learn, once for each pass."""
-        views = list(zip(cast("list[View]", self.views), self.tables, strict=True))
-        passes = range(self.objective.passes)
-        return [view(words, batch, ids).vector for _ in passes for view, words in views if view.learns]
-
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
         """The batch's context for the objective, with its words if the objective reads them."""
         if "words" not in self.objective.needs:
@@ -202,12 +196,14 @@ class Model(nn.Module):
             join: appends the other processes' vectors and contexts before a channel is scored.
 
         Returns:
-            The sum of the channels' losses, their metrics, and the vectors ``(B, dim)`` of their views that learn.
+            The sum of the channels' losses, their metrics, and the vectors ``(B, dim)`` that the objectives score:
+            those of their views that learn, once for each pass.
         """
         losses, metrics, vectors = [], {}, []
         for name, channel in self.each():
-            ids = batch.ids[name]
-            encoded = channel.scored(batch, ids)
+            ids, passes = batch.ids[name], range(channel.objective.passes)
+            pairs = list(zip(cast("list[View]", channel.views), channel.tables, strict=True))
+            encoded = [view(words, batch, ids).vector for _ in passes for view, words in pairs if view.learns]
             with torch.autocast(batch.device.type, enabled=False):
                 own = encoded, channel.context(context, batch, ids)
                 views, relations = join(*own) if join else own

@@ -141,7 +141,7 @@ class _ChildSum(torch.autograd.Function):
         h = x.new_empty(rows.n_leaves + n_inner, size)
         buffers = _Buffers(
             gates=steps.multiply(x, w_word.T, b_word).index_select(0, rows.words),
-            c=torch.empty_like(h, dtype=steps.working_dtype(x.dtype)),
+            c=torch.empty_like(h, dtype=torch.promote_types(x.dtype, torch.float32)),
             h=h,
             sent=h.new_empty(len(h), len(w_send)),
             own=steps.multiply(x, w_own.T, b_own).index_select(0, rows.words[rows.n_leaves :]),

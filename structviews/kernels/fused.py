@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from structviews.batches.trees import Level
-from structviews.kernels.steps import EPSILON, Attention, Tensors, working_dtype
+from structviews.kernels.steps import EPSILON, Attention, Tensors
 
 # Maximum number of columns per block, by columns and by rows; 8 columns per thread.
 BLOCK = 256
@@ -69,7 +69,7 @@ def spread_to_children(
 
 def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attention:
     """See ``steps.attend``."""
-    n, size, dtype = len(children), key.shape[1], working_dtype(key.dtype)
+    n, size, dtype = len(children), key.shape[1], torch.promote_types(key.dtype, torch.float32)
     attention = Attention(*torch.empty(4, n, dtype=dtype, device=key.device).unbind())
     _launch(_compare, n, size, (query, key), level.parent, children, *attention, whole=True, epsilon=EPSILON)
     _normalise[(triton.cdiv(len(query), NODES),)](attention.weight, level.counts, block=NODES)

@@ -90,7 +90,7 @@ class _Binary(torch.autograd.Function):
         x_leaf = x.index_select(0, rows.words)
         leaf_gates = steps.multiply(x_leaf, w_word.T, b_word)
         h = x.new_empty(rows.n_leaves + n_inner, size)
-        c = torch.empty_like(h, dtype=steps.working_dtype(x.dtype))
+        c = torch.empty_like(h, dtype=torch.promote_types(x.dtype, torch.float32))
         sent, gates = x.new_empty(len(h), 5 * size), x.new_empty(n_inner, 5 * size)
 
         def send(left: slice, right: slice) -> None:

@@ -283,7 +283,7 @@ class _Direction(torch.autograd.Function):
         ctx: Any, kind: type[RecurrentCell], ids: WordIds, packing: Packing, backwards: bool, *tensors: Tensor
     ) -> tuple[Tensor, Tensor]:
         x, w_word, w_state, bias = tensors
-        size, sizes, dtype = w_state.shape[1], packing.sizes.tolist(), steps.working_dtype(x.dtype)
+        size, sizes, dtype = w_state.shape[1], packing.sizes.tolist(), torch.promote_types(x.dtype, torch.float32)
         bare = kind.bare * size
         of_words = steps.multiply(x, steps.folded(w_word, size).T, steps.folded(bias[bare:], size))
         if bare:
@@ -309,7 +309,7 @@ class _Direction(torch.autograd.Function):
         x, w_word, w_state, gates, previous = ctx.saved_tensors
         size, sizes = w_state.shape[1], ctx.sizes
         d_gates = torch.empty_like(gates)
-        d_carried = x.new_zeros(sizes[0], previous.shape[1], dtype=steps.working_dtype(x.dtype))
+        d_carried = x.new_zeros(sizes[0], previous.shape[1], dtype=torch.promote_types(x.dtype, torch.float32))
         if d_final is not None:
             d_carried[:, :size] = d_final
         cell = ctx.kind(w_state, d_carried)

@@ -82,11 +82,6 @@ def product_dtype(inputs: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype
 
 
-def working_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype for arithmetic on values stored in ``dtype``: at least single precision."""
-    return torch.promote_types(dtype, torch.float32)
-
-
 def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """``bias + rows @ weight`` for many rows, written to ``out`` if given."""
     size = max(len(rows), 1) if rows.is_cuda else ROWS
@@ -270,7 +265,7 @@ def spread_to_children(
 
 def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attention:
     """Softmax over siblings of the cosine of the parent's query ``(M, H)`` and the child's key, a row of ``(R, H)``."""
-    dtype = working_dtype(query.dtype)
+    dtype = torch.promote_types(query.dtype, torch.float32)
     product, key_square = torch.empty(2, len(children), dtype=dtype, device=key.device)
     query_square = torch.empty(len(query), dtype=dtype, device=key.device)
     for block, siblings in _sibling_blocks(level.siblings, query):

@@ -14,7 +14,7 @@ from structviews.batches import shared_trees
 from structviews.batches.batch import collate
 from structviews.kernels import dispatch, inference
 from structviews.kernels.nary import BinaryCell
-from structviews.runtime.products import ROWS, Product
+from structviews.runtime.products import ROWS
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 # Largest differences between states: those of Tree-LSTMs lie between -1 and 1, others may be larger.
@@ -83,21 +83,6 @@ def test_weights_that_change_are_prepared_again(name):
             dispatch.run(cell, vectors, merged.ids["words"], merged)
             parameter.mul_(1.5)
             compare(cell, vectors, merged, plain, "fp32", "naive", 1e-12)
-
-
-@cells
-def test_products_are_prepared_once_for_each_precision(name, monkeypatch):
-    cell, vectors, merged, _ = make(name, SHAPES["mixed"], torch.float32)
-    made = []
-    make_product = Product.__init__
-    monkeypatch.setattr(Product, "__init__", lambda *args: made.append(args) or make_product(*args))
-    for _ in range(3):
-        dispatch.run(cell, vectors, merged.ids["words"], merged)
-    once = len(made)
-    with torch.autocast("cpu", torch.bfloat16):
-        dispatch.run(cell, vectors, merged.ids["words"], merged)
-    assert once in (3, 4)
-    assert len(made) == 2 * once
 
 
 def test_trees_of_the_other_kind():

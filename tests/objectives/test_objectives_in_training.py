@@ -15,7 +15,6 @@ from structviews.objectives import OBJECTIVES
 from structviews.objectives.consensus import TEMPERATURES
 from structviews.training.checkpoint import extend, extended, read_progress
 from structviews.training.loop import train
-from structviews.training.trainer import Training
 
 SETTINGS = {
     "pairwise": {"mask_duplicates": True, "views": ("bow", "seq")},
@@ -105,26 +104,6 @@ def test_the_loss_falls_and_the_log_has_the_metrics(name, corpus, tmp_path):
     assert validation.keys() == places | METRICS[name] | more.get(name, set())
     line = next(line for line in said.splitlines() if "held-out" in line)
     assert line.startswith(f"step {validation['step']}: held-out loss {validation['loss']:.3f} (chance ")
-
-
-@pytest.mark.parametrize(
-    ("name", "views"),
-    [
-        ("pairwise", ("seq", "avg", "dep")),
-        ("quick-thoughts", ("seq", "seq")),
-        ("consensus", ("seq", "avg", "dep", "const")),
-    ],
-)
-def test_all_views_learn(name, views, corpus, tmp_path):
-    config = config_of(name, corpus, tmp_path / "run", steps=4, views=views)
-    begun = {key: value.clone() for key, value in Training(config).model.state_dict().items()}
-    embedder = Embedder.load(train(config))
-    assert embedder.views == views
-    changed = {key for key, value in embedder.model.state_dict().items() if not value.equal(begun[key])}
-    for i in range(len(views)):
-        assert any(f".views.{i}." in key for key in changed), f"view {i}"
-    vectors = embedder.encode_views([random_trees(["topic1-2", "of"]), random_trees(["it"])])
-    assert [vector.shape for vector in vectors] == [(2, 8)] * len(views)
 
 
 def test_the_linear_view_is_one_of_the_run(corpus, tmp_path):

@@ -13,7 +13,7 @@ from structviews.batches.batch import collate
 from structviews.errors import InputError
 from structviews.pretrained.loading import Blueprint
 from structviews.views import VIEWS
-from structviews.views.view import View, create_view
+from structviews.views.view import create_view
 from structviews.views.word_tables import WordTable
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
@@ -182,15 +182,6 @@ def test_an_unknown_name_lists_the_known_ones():
         InputError, match=rf"unknown view 'deps' \(did you mean dep\?\): choose one of {', '.join(VIEWS)}"
     ):
         create_view("deps", WORD_DIM, DIM)
-
-
-def test_a_new_view_is_known_by_its_name(monkeypatch):
-    assert list(VIEWS)  # what is built in is loaded
-    monkeypatch.setattr(VIEWS, "_known", {})
-    body = {"__init__": lambda self, *arguments: vars(self).update(made_with=arguments), "forward": None}
-    new = VIEWS.register("new")(type("New", (View,), body))
-    assert list(VIEWS) == ["new"]
-    assert create_view("new", WORD_DIM, DIM).made_with == (WORD_DIM, DIM, new.Config())
 
 
 @pytest.mark.parametrize("name", ["bow", "avg", *MEANS])
