@@ -173,12 +173,7 @@ class Model(nn.Module):
         return frozenset().union(*(channel.objective.needs for _, channel in self.each()))
 
     def context(self, batch: Batch, distance: int) -> Context:
-        """Which sentences of a batch are each other's context.
-
-        Args:
-            batch: the sentences.
-            distance: largest distance in a document between a sentence and its context.
-        """
+        """Which sentences of a batch are each other's context, see ``context_indices``."""
         return Context(
             neighbours=context_indices(batch.document, batch.position, distance),
             same=batch.same if "same" in self.context_needs else None,
@@ -188,16 +183,10 @@ class Model(nn.Module):
     def losses(
         self, batch: Batch, context: Context, join: Join | None = None
     ) -> tuple[Tensor, dict[str, dict[str, Tensor]], list[list[Tensor]]]:
-        """The training loss of a batch.
+        """The training loss of a batch: the sum of the channels' losses, and their metrics.
 
-        Args:
-            batch: the sentences.
-            context: which of them are each other's context.
-            join: appends the other processes' vectors and contexts before a channel is scored.
-
-        Returns:
-            The sum of the channels' losses, their metrics, and the vectors ``(B, dim)`` that the objectives score:
-            those of their views that learn, once for each pass.
+        Also the vectors ``(B, dim)`` that the objectives score, those of the views that learn, once for each pass;
+        ``join`` appends the other processes' vectors and contexts to them before.
         """
         losses, metrics, vectors = [], {}, []
         for name, channel in self.each():
@@ -237,14 +226,13 @@ def build_model(
     encoder: Blueprint | None = None,
     tree_backend: str = "level",
 ) -> Model:
-    """A freshly initialised model.
+    """A freshly initialised model; see ``Channel``.
 
     Args:
         config: names and sizes.
         vocabularies: one for each channel.
         fixed: ``(words, dim)`` vectors of the fixed channel's words, if the run has that channel.
-        encoder: the pretrained encoder whose pieces some views read.
-        tree_backend: backend of tree cells, see ``kernels.dispatch.run``.
+        encoder, tree_backend: see ``Channel``.
 
     Raises:
         InputError: if the objective does not support the views, or the views the fixed vectors.

@@ -41,11 +41,7 @@ class Registry(Generic[T]):
         self._loaded = False
 
     def register(self, name: str) -> Callable[[C], C]:
-        """Decorator: register a class or a function under ``name``.
-
-        Raises:
-            ValueError: if the name is taken.
-        """
+        """Decorator: ``add`` a class or a function under ``name``."""
 
         def add(part: C) -> C:
             self.add(name, part)  # type: ignore[arg-type]  # a decorator cannot express that it is a T
@@ -77,11 +73,7 @@ class Registry(Generic[T]):
         return self._known[name]
 
     def if_loaded(self, name: str) -> T | None:
-        """The object registered under ``name``; None if the module of that name is not imported yet.
-
-        Raises:
-            InputError: if there is none; lists the names.
-        """
+        """As ``[name]``, but None if the module of that name is not imported yet."""
         return None if name not in self._known and name in self._modules() else self[name]
 
     def __contains__(self, name: object) -> bool:

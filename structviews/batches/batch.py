@@ -213,17 +213,9 @@ def assemble(
     pieces: SentencePieces | None = None,
     merged: bool = False,
 ) -> Batch:
-    """A batch from arrays, on the CPU.
+    """A batch from arrays, on the CPU; see ``Batch``, and ``collate`` for ``merged``.
 
-    Args:
-        ids: word ids by channel.
-        lengths: ``(B,)`` number of words of each sentence.
-        document: ``(B,)`` document of each sentence.
-        position: ``(B,)`` index of each sentence in its document.
-        columns: columns of the structures to build (see ``COLUMNS``), sentences concatenated.
-        same: ``(B,)`` hashes, equal for sentences with equal tokens.
-        pieces: what a pretrained encoder reads of them.
-        merged: see ``collate``.
+    ``columns`` are those of the structures to build (``COLUMNS``), sentences concatenated; ``same (B,)`` are hashes.
     """
     lengths = lengths.astype(np.int64)
     dependency = constituency = None

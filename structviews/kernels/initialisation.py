@@ -10,9 +10,7 @@ SCHEMES = ("xavier", "he")
 def xavier(module: nn.Module, gates: dict[str, int] | None = None) -> None:
     """Xavier-initialise a module's weights, each gate's matrix separately, and zero its biases.
 
-    Args:
-        module: the module, including its children.
-        gates: number of gates stacked in the rows of a parameter, by parameter name; 1 by default.
+    ``gates`` is the number of gates stacked in the rows of a parameter, by its name; 1 by default.
     """
     for name, parameter in module.named_parameters():
         if parameter.dim() < 2:

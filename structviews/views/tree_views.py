@@ -92,15 +92,10 @@ class ConstituencyGru(ConstituencyView):
 
 
 def attention_weights(encoded: Encoded, batch: Batch) -> list[np.ndarray] | None:
-    """Attention weight of each word among the dependents of its head, for each sentence of a batch.
+    """Weights ``(n,)``, float32, of each word of each sentence among the dependents of its head, which add up to 1.
 
-    Args:
-        encoded: output of a dependency view for the batch, with states.
-        batch: the sentences.
-
-    Returns:
-        For each sentence, weights ``(n,)``, float32, in word order. The weights of a head's dependents sum to 1; the
-        root, which has no head, has NaN. None for a view without attention.
+    The root, which has no head, has NaN. None for a view without attention. ``encoded`` is a dependency view's output
+    for the batch, with states.
     """
     if encoded.attention is None:
         return None

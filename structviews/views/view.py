@@ -103,15 +103,9 @@ def create_view(
     encoder: Blueprint | None = None,
     tree_backend: str = "level",
 ) -> View:
-    """Create a view.
+    """Create the view that is registered as ``name``; see ``View`` for its dimensions and its tree backend.
 
-    Args:
-        name: registered name.
-        word_dim: dimension of the word vectors.
-        dim: dimension of the view's vector.
-        config: an instance of the view's ``Config``; None for its defaults.
-        encoder: for views that read the pieces of a pretrained encoder.
-        tree_backend: see ``View``.
+    ``config`` is an instance of its ``Config``, None for its defaults; views that read pieces need an encoder.
 
     Raises:
         InputError: if there is no view of this name.

@@ -87,12 +87,9 @@ class Words(nn.Module, ABC):
         return F.embedding(ids.inverse, self.rows(ids))
 
     def bag(self, ids: WordIds, starts: Tensor, mode: str = "sum") -> Tensor:
-        """Sum or mean ``(B, dim)`` of each sentence's word vectors, computed without ``lookup``'s ``(n, dim)`` tensor.
+        """Sum or mean (``mode``) ``(B, dim)`` of each sentence's word vectors; they start at ``starts (B,)`` in ``ids``.
 
-        Args:
-            ids: words of all sentences.
-            starts: ``(B,)`` start of each sentence in ``ids``.
-            mode: ``sum`` or ``mean``.
+        Computed without ``lookup``'s ``(n, dim)`` tensor.
         """
         return F.embedding_bag(ids.inverse, self.rows(ids), starts, mode=mode)
 
