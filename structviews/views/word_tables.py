@@ -87,9 +87,9 @@ class Words(nn.Module, ABC):
         return F.embedding(ids.inverse, self.rows(ids))
 
     def bag(self, ids: WordIds, starts: Tensor, mode: str = "sum") -> Tensor:
-        """Sum or mean (``mode``) ``(B, dim)`` of each sentence's word vectors; they start at ``starts (B,)`` in ``ids``.
+        """Sum or mean (``mode``) ``(B, dim)`` of each sentence's word vectors, without ``lookup``'s ``(n, dim)`` tensor.
 
-        Computed without ``lookup``'s ``(n, dim)`` tensor.
+        Sentences start at ``starts (B,)`` in ``ids``.
         """
         return F.embedding_bag(ids.inverse, self.rows(ids), starts, mode=mode)
 
