@@ -87,7 +87,7 @@ class Words(nn.Module, ABC):
         return F.embedding(ids.inverse, self.rows(ids))
 
     def bag(self, ids: WordIds, starts: Tensor, mode: str = "sum") -> Tensor:
-        """Sum or mean (``mode``) ``(B, dim)`` of each sentence's word vectors, without ``lookup``'s ``(n, dim)`` tensor.
+        """Sum or mean (``mode``) ``(B, dim)`` of sentences' word vectors, without ``lookup``'s ``(n, dim)`` tensor.
 
         Sentences start at ``starts (B,)`` in ``ids``.
         """
