@@ -146,22 +146,25 @@ def _gradients(
     # Gradient of the cells by slot: from the parent, or zeros for a root.
     above_c = c.new_empty(len(trees), size)
     above_c[n_edges:] = 0
-    # For either side: the gradients of what children sent, those of their parents' gates, and their states, by level.
-    d_sent, states = ([gates[:0]], [gates[:0]]), ([h[:0]], [h[:0]])
-    for level in reversed(list(trees.upper_levels())):
+    # For either side, of all levels: the gradients of what children sent, those of their parents' gates, and states.
+    levels = list(trees.upper_levels())[::-1]
+    sizes = [[level.sides[side] for level in levels] for side in (0, 1)]
+    d_sent, states = [gates.new_empty(sum(of_side), gates.shape[1]) for of_side in sizes], ([h[:0]], [h[:0]])
+    by_level = (d.split(of_side) for d, of_side in zip(d_sent, sizes, strict=True))
+    for level, *d_level in zip(levels, *by_level, strict=True):
         at, slot = rows.at(level), trees.slot[level.nodes]
         by_h = h.new_empty(len(slot), size)
         *here, roots = sides_of(slice(0, len(slot)), level.sides)
-        for part, weight, of_side, h_side in zip(here, w_sides, d_sent, states, strict=True):
-            of_side.append(d_gates.index_select(0, parent[level.nodes][part]))
+        for part, weight, d, h_side in zip(here, w_sides, d_level, states, strict=True):
+            torch.index_select(d_gates, 0, parent[level.nodes][part], out=d)
             h_side.append(h[at][part])
-            steps.multiply(of_side[-1], weight, out=by_h[part])
+            steps.multiply(d, weight, out=by_h[part])
         by_h[roots] = d_roots.index_select(0, slot[roots] - n_edges)
         if d_h is not None:
             by_h.add_(d_h[at])
         by_c, below = above_c.index_select(0, slot), above_c[level.edges].view(-1, 2, size)
         ops.close_pairs(children[level.inner], c, gates[level.inner], at, by_h, by_c, d_gates[level.inner], below)
-    d_sides = [torch.cat(d).T @ torch.cat(of_side) for d, of_side in zip(d_sent, states, strict=True)]
+    d_sides = [d.T @ torch.cat(h_side) for d, h_side in zip(d_sent, states, strict=True)]
 
     # A leaf's row stands for all leaves of its word on one side, whose gradients are summed.
     leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, size)
