@@ -128,13 +128,13 @@ def nearest_sentences(
     Example: structviews nearest runs/dep-const runs/seq-seq --corpus sick.txt --query queries.txt -k 2
     """
     from structviews.encoding.embedder import Embedder
-    from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+    from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
     from structviews.evaluation.retrieval.neighbours import as_rich, nearest
     from structviews.runtime.terminal import rate_bar
 
     if k < 1:
         raise InputError(f"-k {k}: give at least 1")
-    pool = open_pool(corpus, tokenised)
+    pool = Pool(corpus, tokenised)
     texts, sentences = zip(*map(pool.read, lines_of(query)), strict=True)
     found = []
     for run in runs:

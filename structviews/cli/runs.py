@@ -169,14 +169,14 @@ def project_sentences(
 
     Example: structviews runs project runs/dep-const --corpus subj.txt --labels subj.labels -o subj.html
     """
-    from structviews.evaluation.retrieval.candidates import open_pool
+    from structviews.evaluation.retrieval.candidates import Pool
     from structviews.report.projection import check_out, draw_run
     from structviews.runtime.terminal import rate_bar
 
     check_out(out)
     if max_sentences < 3:
         raise InputError(f"--max-sentences {max_sentences}: give at least 3")
-    pool = open_pool(corpus, tokenised)
+    pool = Pool(corpus, tokenised)
     with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
         progress.stage("loading the run")
         how: dict[str, Any] = {"labels": labels, "most": max_sentences, "progress": progress, "precision": precision}

@@ -166,8 +166,7 @@ def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, 
     console.print(noticing.as_rich(noticing.rows_of_runs(samples, found), two))
     named = [f"A: {typed(runs[0])}; B: {typed(runs[1])}"] if two else []
     names_found = {sample.name for sample in samples}
-    wanted = map(noticing.name_of, noticing.with_contrasts(kinds))
-    left_out = [name for name in wanted if name not in names_found]
+    left_out = [name for name in noticing.with_contrasts(kinds) if name not in names_found]
     missing = [f"fewer than two sentences: {', '.join(left_out)}"] if left_out else []
     for remark in [*named, *noticing.NOTES, *(noticing.NOTES_OF_TWO if two else ()), *missing]:
         explain(remark)

@@ -45,8 +45,8 @@ def report_on_runs(
 
     queries = [line for each in query or [] for line in lines_of(each)]
     how: dict[str, Any] = {"labels": labels, "queries": queries, "tokenised": tokenised, "precision": precision}
-    with stages() as tell:
-        write_report(runs, out, corpus=corpus, tell=tell, **how)
+    with stages() as progress:
+        write_report(runs, out, corpus=corpus, progress=progress, **how)
     say(str(out))
 
 
@@ -101,13 +101,13 @@ def _serve(
         from structviews.serving.server import allowed_hosts, bound_socket, check_token, serve, url
     except ImportError as error:
         raise InputError(f"serve needs an extra ({error}): pip install 'structviews[serve]'") from None
-    from structviews.evaluation.retrieval.candidates import open_pool
+    from structviews.evaluation.retrieval.candidates import Pool
     from structviews.runtime.terminal import rate_bar
     from structviews.serving.served import open_runs
 
     check_token(host, token)
     with bound_socket(host, port) as bound:
-        pool = open_pool(corpus, tokenised) if corpus else None
+        pool = Pool(corpus, tokenised) if corpus else None
         served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"), limit, precision)
         server = serve(create_app(served, token, allowed_hosts(host, token)), bound)
         say(url(bound))

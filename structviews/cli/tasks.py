@@ -75,8 +75,8 @@ def retrieve_neighbours(
             progress.stage("loading")
             embedder = Embedder.load(run, precision=precision)
             embedder = embedder.for_similarity() if similarity else embedder
-            scores, dim = next_sentence.measure(embedder, passages, trials, progress)
-        rows.append((run.name, dim, scores))
+            scores = next_sentence.measure(embedder, passages, trials, progress)
+        rows.append((run.name, scores))
         save_entry(run, next_sentence.entry(embedder.description, opened, passages, trials, scores))
     console.print(next_sentence.context_table(rows, trials, passages))
 
@@ -104,11 +104,11 @@ def retrieve_captions(
     """
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval.captions import (
+        CAPTION_PROTOCOLS,
         caption_table,
         evaluate_captions,
         read_captions,
     )
-    from structviews.evaluation.retrieval.joint_space import CAPTION_PROTOCOLS
     from structviews.evaluation.scores.results import CAPTION_TASK, save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
     from structviews.evaluation.senteval.scoring import Scored, scored_vectors
@@ -154,11 +154,11 @@ def score_analogies(
     """
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import analogy
-    from structviews.evaluation.retrieval.candidates import open_pool
+    from structviews.evaluation.retrieval.candidates import Pool
     from structviews.evaluation.scores.results import save_entry
     from structviews.runtime.terminal import rate_bar
 
-    opened = open_pool(pool, tokenised)
+    opened = Pool(pool, tokenised)
     read = analogy.read_tuples(tuples, opened)
     with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
         progress.stage("loading the run")
@@ -197,11 +197,11 @@ def make_probing_tasks(
     table = Table("task", *(Column(name, justify="right") for name in ("train", "dev", "test", "classes")))
     for each in outcomes:
         if not each.reason:
-            table.add_row(each.task.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
+            table.add_row(each.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
     console.print(table, f"in {out}", sep="\n")
     for each in outcomes:
         if each.reason:
-            explain(f"{each.task.name} is left out: {each.reason}")
+            explain(f"{each.name} is left out: {each.reason}")
     suggest("Next, score runs on them:", f"structviews eval RUN --probing {typeable(out)}")
 
 

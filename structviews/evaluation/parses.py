@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from structviews.corpus.format import Row, batch_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
-from structviews.runtime.arrays import Array, starts_of
+from structviews.runtime.arrays import Array, inverse_of, starts_of
 
 
 class Column(NamedTuple):
@@ -42,15 +42,11 @@ class Parses:
     """Parsed sentences. Sentences without some annotation have no entries in its columns.
 
     Attributes:
-        rows: (B,) row of each sentence in its corpus.
-        documents: (B,) document of each sentence.
+        rows, documents: (B,) row of each sentence in its corpus, and its document.
         lengths: (B,) number of words of each sentence.
-        words: (n,) words.
-        tags: (n,) part-of-speech tags.
+        words, tags, relations: (n,) words, part-of-speech tags and dependency relations.
         heads: (n,) 1-based heads within each sentence, 0 for the root.
-        relations: (n,) dependency relations.
-        left: (n - B,) left child of each internal node, numbered within its sentence.
-        right: (n - B,) right child.
+        left, right: (n - B,) children of each internal node, numbered within its sentence.
         labels: (m,) label of each node, grouped by sentence.
     """
 
@@ -67,14 +63,9 @@ class Parses:
 
     @classmethod
     def read(cls, corpus: ParsedCorpus, shortest: int, longest: int, most: int, rng: np.random.Generator) -> "Parses":
-        """Read sentences of a corpus, in its order; from randomly drawn shards if it has more than ``most``.
+        """The sentences of ``shortest`` to ``longest`` words of a corpus, in its order.
 
-        Args:
-            corpus: a parsed corpus.
-            shortest: minimum sentence length in words.
-            longest: maximum sentence length.
-            most: maximum number of sentences.
-            rng: draws the shards.
+        If there are more than ``most``, they are from randomly drawn shards.
         """
         found: dict[int, pa.Table] = {}
         first = starts_of(np.array(corpus.shard_rows, dtype=np.int64))
@@ -146,9 +137,12 @@ class Parses:
     def lacking(self) -> list[str]:
         """Annotations that some sentence lacks: ``tags``, ``dependency`` or ``constituency`` trees."""
         n = len(self.words.ids)
-        sizes = {"tags": len(self.tags.ids) - n, "dependency": len(self.heads) - n}
-        sizes["constituency"] = len(self.labels.ids) - (2 * n - len(self))
-        return [name for name, missing in sizes.items() if missing]
+        found = {
+            "tags": (self.tags.ids, n),
+            "dependency": (self.heads, n),
+            "constituency": (self.labels.ids, 2 * n - len(self)),
+        }
+        return [name for name, (each, expected) in found.items() if len(each) != expected]
 
     @cached_property
     def starts(self) -> Array:
@@ -163,8 +157,8 @@ class Parses:
     @cached_property
     def positions(self) -> Array:
         """(n,) position of each word in its sentence, from 0."""
-        before: Array = np.arange(len(self.words.ids)) - self.starts[self.sentences]
-        return before
+        positions: Array = np.arange(len(self.words.ids)) - self.starts[self.sentences]
+        return positions
 
     @cached_property
     def is_punctuation(self) -> Array:
@@ -192,15 +186,12 @@ class Parses:
 class Nodes:
     """The nodes of constituency trees: 2n - 1 for a sentence of n words, grouped by sentence, leaves first.
 
-    Attributes:
-        sentence: (m,) the sentence of each node.
-        parent: (m,) the parent of each node; a root is its own parent.
-        is_root: (m,) bool.
-        word: (m,) the word of a leaf, -1 for internal nodes.
-        start: (m,) position of the node's first word in its sentence, from 0.
-        end: (m,) position after the node's last word.
-        levels: (m,) number of nodes of the original, unbinarised tree that this node represents: several for a
-            unary chain, 0 for a node introduced by binarisation. A leaf's tag does not count.
+    Attributes, each (m,):
+        sentence, parent, is_root: the sentence and the parent of each node; a root is its own parent.
+        word: the word of a leaf, -1 for internal nodes.
+        start, end: position of the node's first word in its sentence, from 0, and after its last word.
+        levels: number of nodes of the original, unbinarised tree that this node represents: several for a unary chain,
+            0 for a node introduced by binarisation. A leaf's tag does not count.
     """
 
     sentence: Array
@@ -233,7 +224,9 @@ class Nodes:
         for child in (left, right):
             step = np.arange(len(sentence), dtype=np.int32)
             step[internal] = child
-            bounds.append(number[_followed(step)])
+            while not np.array_equal(further := step[step], step):
+                step = further
+            bounds.append(number[step])
         return cls(sentence, parent, is_root, word, bounds[0], bounds[1] + 1, levels)
 
     def summed_to_root(self, amounts: Array) -> Array:
@@ -246,13 +239,6 @@ class Nodes:
         return whole
 
 
-def _followed(step: Array) -> Array:
-    """The fixed point reached from each node by following ``step`` (m,)."""
-    while not np.array_equal(further := step[step], step):
-        step = further
-    return step
-
-
 def _column(chunks: Sequence[pa.ListArray]) -> Column:
     """Lists of dictionary-encoded strings as one column with a single, sorted dictionary."""
     wide = pa.dictionary(pa.int32(), pa.string())  # index types differ between shards
@@ -261,6 +247,4 @@ def _column(chunks: Sequence[pa.ListArray]) -> Column:
     ids = np.concatenate([chunk.indices.to_numpy() for chunk in flat.chunks])
     # Sorted, so that ids do not depend on the number and order of the shards read.
     order = np.argsort(names, kind="stable")
-    rank = np.empty(len(names), dtype=np.int32)
-    rank[order] = np.arange(len(names))
-    return Column(rank[ids], names[order])
+    return Column(inverse_of(order).astype(np.int32)[ids], names[order])

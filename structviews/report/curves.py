@@ -27,14 +27,10 @@ DASHES, SVG_DASHES = ("-", "--", "-."), ("none", "6 3", "8 3 2 3")
 
 @dataclass(frozen=True)
 class Curve:
-    """One metric over the steps of a run.
+    """One metric over the steps ``(n,)`` of a run.
 
-    Attributes:
-        run: name of the run.
-        channel: the metric's channel, if the run has several and the metric belongs to one; otherwise empty.
-        kind: ``train``, ``validation`` or ``evaluation``.
-        metric: name of the metric, without the channel.
-        steps, values: ``(n,)``.
+    The name of the metric is without the channel, which is empty unless the run has several and the metric belongs to
+    one. ``kind`` is ``train``, ``validation`` or ``evaluation``.
     """
 
     run: str
@@ -46,12 +42,7 @@ class Curve:
 
 
 def curves(name: str, entries: Sequence[dict[str, Any]]) -> list[Curve]:
-    """The curves of a run's log.
-
-    Args:
-        name: name of the run.
-        entries: from ``read_log``.
-    """
+    """The curves of a run's log, from its name and the entries of ``read_log``."""
     found: dict[tuple[str, str], list[tuple[int, float]]] = {}
     for entry in entries:
         for metric, value in entry.items():
@@ -61,16 +52,12 @@ def curves(name: str, entries: Sequence[dict[str, Any]]) -> list[Curve]:
     for (kind, metric), points in found.items():
         # With several channels, names of metrics begin with the channel (see ``log.flat``).
         channel, _, own = metric.rpartition(".") if kind != "evaluation" else ("", "", metric)
-        drawn.append(Curve(name, channel, kind, own, *_thinned(np.array(points, dtype=np.float64))))
+        # Equal groups of points, of which the last may be smaller, become their means.
+        table = np.array(points, dtype=np.float64)
+        starts = np.arange(0, len(table), -(-len(table) // POINTS))
+        steps, values = (np.add.reduceat(table, starts) / np.diff(starts, append=len(table))[:, None]).T
+        drawn.append(Curve(name, channel, kind, own, steps, values))
     return drawn
-
-
-def _thinned(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Average points ``(n, 2)`` in equal groups, at most ``POINTS`` of them; the last group may be smaller."""
-    size = -(-len(points) // POINTS)
-    starts = np.arange(0, len(points), size)
-    means = np.add.reduceat(points, starts) / np.diff(starts, append=len(points))[:, None]
-    return means[:, 0], means[:, 1]
 
 
 def panels(found: Sequence[Curve]) -> dict[str, str]:
@@ -83,13 +70,7 @@ def panels(found: Sequence[Curve]) -> dict[str, str]:
 
 
 class Series(NamedTuple):
-    """The curves of a run, or of one of its channels.
-
-    Attributes:
-        run, channel: see ``Curve``.
-        colour: index into ``COLOURS``, one per run.
-        dash: index into ``DASHES``, one per channel.
-    """
+    """The curves of a run, or of one of its channels; indices into ``COLOURS``, by run, and ``DASHES``, by channel."""
 
     run: str
     channel: str
@@ -119,14 +100,7 @@ def series_of(found: Sequence[Curve]) -> list[Series]:
 
 
 def draw_panel(found: Sequence[Curve], metric: str, title: str, series: Sequence[Series]) -> "Figure":
-    """Plot a metric of all runs: lines for training, lines with dots for validation, dotted lines for chance.
-
-    Args:
-        found: curves of all metrics.
-        metric: the metric to draw.
-        title: title of the plot.
-        series: the series of the curves.
-    """
+    """Plot a metric of all runs: lines for training, lines with dots for validation, dotted lines for chance."""
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 

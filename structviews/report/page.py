@@ -15,7 +15,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer, Sentence
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.candidates import Pool, open_pool
+from structviews.evaluation.retrieval.candidates import Pool
 from structviews.evaluation.retrieval.neighbours import nearest
 from structviews.evaluation.retrieval.next_sentence import corpus_of
 from structviews.evaluation.scores import heatmap
@@ -23,17 +23,7 @@ from structviews.evaluation.scores.rendering import MARKS, has_marks, html_table
 from structviews.evaluation.scores.results import all_results
 from structviews.evaluation.scores.tables import ScoreTable, score_table
 from structviews.parsing import svg
-from structviews.report import curves, html
-from structviews.report.projection import (
-    Classes,
-    Projection,
-    Sample,
-    cloud,
-    prepared,
-    project,
-    read_labels,
-    sample_vectors,
-)
+from structviews.report import curves, projection
 from structviews.runs.folder import model_checksum, read_log, run_names
 from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
 from structviews.runtime import pictures
@@ -48,18 +38,13 @@ NEAREST = 3
 # The fewest pairs of views that a heat map compares.
 PAIRS = 2
 TREES = frozenset({"dependency", "constituency"})
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class EncodedSample:
-    """A run's vectors and attention weights for the sentences of a report.
+    """A run's vectors ``(n, d)`` of the sample and ``(q, d)`` of the example sentences.
 
-    Attributes:
-        run: name of the run.
-        sample: ``(n, d)`` vectors of the sample.
-        queries: ``(q, d)`` vectors of the example sentences.
-        attention: weights for the example sentences, see ``Embedder.attention``.
+    ``attention`` has the weights for the example sentences, see ``Embedder.attention``.
     """
 
     run: str
@@ -72,27 +57,31 @@ class EncodedSample:
 class Shown:
     """The sentences of a report.
 
-    Attributes:
-        pool: the sentences' source.
-        sample: the sentences to project and search.
-        classes: the labels of the sample, if any.
-        texts: the example sentences, as text comparable with the pool's.
-        headings: the same as readers write them.
-        examples: the example sentences with trees, if they could be parsed.
-        runs: the runs' vectors of both.
-        missing: why runs are missing.
-        no_trees: why the example sentences have no trees.
+    The ``sample`` of the pool is projected and searched. ``texts`` are the example sentences as text comparable with
+    the pool's; ``examples`` the same, with trees unless ``no_trees`` says why they have none. ``runs`` are the runs'
+    vectors of both, and ``missing`` says why some are not there.
     """
 
     pool: Pool
-    sample: Sample
-    classes: Classes | None
+    sample: projection.Sample
+    classes: projection.Classes | None
     texts: list[str]
-    headings: list[str]
     examples: Sequence[Sentence]
+    no_trees: list[str]
     runs: list[EncodedSample]
     missing: list[str]
-    no_trees: list[str]
+
+    @property
+    def headings(self) -> list[str]:
+        """The example sentences as readers write them."""
+        rows = dict(zip(self.sample.texts, self.sample.rows.tolist(), strict=True))
+        return [self.pool.shown(rows[text]) if text in rows else text for text in self.texts]
+
+    @property
+    def source(self) -> str:
+        """How many sentences of which corpus, for the notes; how they are chosen if they are not all of them."""
+        of_all = f", evenly spaced over its {len(self.pool):,} distinct sentences" if len(self.pool) > SENTENCES else ""
+        return f"{len(self.sample.texts):,} sentences of {self.pool.path}{of_all}"
 
 
 def write_report(
@@ -104,7 +93,7 @@ def write_report(
     queries: Sequence[str] = (),
     tokenised: bool = False,
     precision: str = "auto",
-    tell: Tell = lambda _: None,
+    progress: Callable[[str], None] = lambda stage: None,
 ) -> None:
     """Write a report page on runs, atomically.
 
@@ -116,37 +105,49 @@ def write_report(
         queries: example sentences; by default a few from the corpus.
         tokenised: whether the text and the queries are already tokenised (separated by white space).
         precision: see ``Embedder.load``.
-        tell: called with a description of each step.
+        progress: called with a description of each step.
 
     Raises:
-        InputError: if a folder is not a run, there is nothing to report, an input file cannot be read, or the page
-            cannot be written.
+        InputError: if a folder is not a run, there is nothing to report, or a file cannot be read or written.
     """
-    html.check_page(out, "a report")
+    pictures.check_file(out, (".html", ".htm"), "pages")
+    pictures.require_matplotlib("a report", extra="report")
+    projection.require_templates("a report")
     names = run_names(runs)
     for run in runs:
         run_views(run)
-    tell("reading scores and logs")
+    progress("reading scores and logs")
     logs = {name: read_log(run) for name, run in zip(names, runs, strict=True)}
     weights = [has_weights(run) for run in runs]
     if not any(weights) and not any(logs.values()) and not any(map(all_results, runs)):
         raise InputError(
             f"{', '.join(map(str, runs))}: nothing to report: no scores, log or weights: finish training first"
         )
-    shown = show_sentences(runs, names, corpus, labels, queries, tokenised, precision, tell)
-    tell("drawing")
+    reason = ""
+    if corpus is None:
+        corpus, reason = own_corpus(runs)
+    if corpus is None and labels:
+        raise InputError(f"--labels {labels}: {reason}")
+    shown = None
+    if corpus is not None:
+        pool = Pool(corpus, tokenised)
+        shown = show_sentences(dict(zip(names, runs, strict=True)), pool, labels, queries, precision, progress)
+    progress("drawing")
+    table = score_table(runs)
+    names_of_tasks = enumerate(table.header[table.n_fixed :])
+    tasks = [name for i, name in names_of_tasks if any(row.cells[i].figures for row in table.runs)]
     content = {
         "title": f"Report on {names[0]}" if len(runs) == 1 else f"Report on {len(runs)} runs",
-        "scores": scores(runs),
+        "scores": scores(runs, tasks),
         "curves": training(logs, runs),
-        "pairs": pairs_of_views(runs),
-        "projection": projections(shown),
-        "neighbours": neighbours(shown),
-        "trees": trees(shown),
-        "published": published(runs),
+        "pairs": pairs_of_views(runs, tasks),
+        "projection": projections(shown) if shown else {"clouds": [], "missing": [reason]},
+        "neighbours": neighbours(shown) if shown else {"queries": [], "missing": [reason]},
+        "trees": trees(shown) if shown else {"sentences": [], "missing": [reason]},
+        "published": published(table, tasks),
         "settings": settings(runs, names),
     }
-    html.write_page(out, "report.html", content)
+    projection.write_page(out, "report.html", content)
 
 
 def has_weights(run: Path) -> bool:
@@ -157,56 +158,55 @@ def has_weights(run: Path) -> bool:
         return False
 
 
-def scores(runs: Sequence[Path]) -> dict[str, Any]:
-    """The table of the runs."""
-    every = score_table(runs, intervals=True)
-    tasks = scored_tasks(every)
+def own_corpus(runs: Sequence[Path]) -> tuple[Path | None, str]:
+    """The corpus that the runs were trained on; or None, and why there is none to show."""
+    try:
+        corpus = corpus_of(runs)
+    except InputError as error:
+        return None, str(error)
+    return (corpus, "") if corpus.exists() else (None, f"the corpus {corpus} does not exist: give one with --corpus")
+
+
+def scores(runs: Sequence[Path], tasks: list[str]) -> dict[str, Any]:
+    """The table of the runs, with the tasks that one of them has a score for."""
+    unscored = score_table(runs, intervals=True).notes
     if not tasks:
-        return {"tables": [], "missing": every.notes}
-    own = score_table(runs, tasks=tasks, intervals=True)
+        return {"tables": [], "missing": unscored}
+    table = score_table(runs, tasks=tasks, intervals=True)
     return {
-        "tables": drawn(own),
-        "marks": MARKS if has_marks(own) else "",
-        "notes": own.legend,
-        "unscored": every.notes,
+        "tables": [html_table(table, part) for part in side_by_side(table)],
+        "marks": MARKS if has_marks(table) else "",
+        "notes": table.legend,
+        "unscored": unscored,
         "missing": [],
     }
 
 
-def published(runs: Sequence[Path]) -> dict[str, Any]:
-    """The papers' scores on the tasks of the runs."""
-    own = score_table(runs)
-    tasks = scored_tasks(own)
+def published(own: ScoreTable, tasks: list[str]) -> dict[str, Any]:
+    """The papers' scores on the tasks of the runs, whose ``own`` table explains some marks already."""
     papers = score_table([], tasks=tasks, published=True)
     if not tasks or not papers.published:
         return {"tables": [], "missing": ["no paper has a score on the tasks of these runs"]}
     table = replace(papers, header=["model", "paper, table", *papers.header[2:]])
-    return {"tables": drawn(table), "notes": [note for note in papers.legend if note not in own.legend], "missing": []}
+    return {
+        "tables": [html_table(table, part) for part in side_by_side(table)],
+        "notes": [note for note in papers.legend if note not in own.legend],
+        "missing": [],
+    }
 
 
-def scored_tasks(table: ScoreTable) -> list[str]:
-    """The tasks that a run has a score for."""
-    tasks = table.header[table.n_fixed :]
-    return [task for i, task in enumerate(tasks) if any(row.cells[i].figures for row in table.runs)]
-
-
-def drawn(table: ScoreTable) -> list[Any]:
-    """A table as HTML, in parts that fit the page's width."""
-    return [html.markup(html_table(table, part)) for part in side_by_side(table)]
-
-
-def pairs_of_views(runs: Sequence[Path]) -> dict[str, Any]:
+def pairs_of_views(runs: Sequence[Path], tasks: list[str]) -> dict[str, Any]:
     """A heat map for each task that several pairs of views are scored on."""
     matrices = []
     why_not: dict[str, None] = {}
-    for task in scored_tasks(score_table(runs)):
+    for task in tasks:
         try:
             matrix = heatmap.view_matrix(runs, task)
         except InputError as error:
             why_not[str(error).removeprefix(f"--matrix {task}: ")] = None
             continue
         if matrix.n_pairs >= PAIRS:
-            matrices.append(html.markup(pictures.inline_svg(partial(heatmap.picture, matrix), f"{task} by views")))
+            matrices.append(pictures.inline_svg(partial(heatmap.picture, matrix), f"{task} by views"))
     if not matrices and not why_not:
         why_not["give the runs of several pairs of views, with scores"] = None
     missing = [f"no heat map: {why}" for why in why_not]
@@ -225,12 +225,11 @@ def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> 
             )
             missing.append(f"{name}: no training log; {remedy}")
     series = curves.series_of(found)
-    drawn = [
-        pictures.inline_svg(partial(curves.draw_panel, found, metric, title, series), f"{title} by step")
-        for metric, title in curves.panels(found).items()
-    ]
     return {
-        "panels": list(map(html.markup, drawn)),
+        "panels": [
+            pictures.inline_svg(partial(curves.draw_panel, found, metric, title, series), f"{title} by step")
+            for metric, title in curves.panels(found).items()
+        ],
         "series": [
             {"name": each.name, "colour": each.colour, "dashes": curves.SVG_DASHES[each.dash]} for each in series
         ],
@@ -242,55 +241,39 @@ def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> 
 
 
 def show_sentences(
-    runs: Sequence[Path],
-    names: Sequence[str],
-    corpus: Path | None,
+    runs: Mapping[str, Path],
+    pool: Pool,
     labels: Path | None,
     queries: Sequence[str],
-    tokenised: bool,
     precision: str,
-    tell: Tell,
-) -> Shown | list[str]:
-    """Encode the sentences with all runs; if there is no corpus, return the reason instead."""
-    if corpus is None:
-        try:
-            corpus = corpus_of(runs)
-        except InputError as error:
-            corpus, why = None, str(error)
-        if corpus is not None and not corpus.exists():
-            corpus, why = None, f"the corpus {corpus} does not exist: give one with --corpus"
-        if corpus is None:
-            if labels:
-                raise InputError(f"--labels {labels}: {why}")
-            return [why]
-    pool = open_pool(corpus, tokenised)
-    sample = Sample.of(pool, SENTENCES)
-    classes = Classes.of_labels(read_labels(labels, pool, sample.rows)) if labels else None
+    progress: Callable[[str], None],
+) -> Shown:
+    """Encode a sample of the pool and the example sentences with all runs, by name."""
+    sample = projection.Sample.of(pool, SENTENCES)
+    classes = projection.Classes.of_labels(projection.read_labels(labels, pool, sample.rows)) if labels else None
     embedders, missing = {}, []
-    for name, run in zip(names, runs, strict=True):
-        tell(f"{name}: loading")
+    for name, run in runs.items():
+        progress(f"{name}: loading")
         try:
             embedders[name] = Embedder.load(run, precision=precision)
         except InputError as error:
             missing.append(f"{name}: {error}")
     texts, inputs = examples(pool, sample, queries)
-    rows = dict(zip(sample.texts, sample.rows.tolist(), strict=True))
-    headings = [pool.shown(rows[text]) if text in rows else text for text in texts]
-    tell("parsing")
+    progress("parsing")
     sample = sample._replace(sentences=list(prepared(sample.sentences, list(embedders.values()))))
     parsed, no_trees = with_trees(inputs, list(embedders.values()))
     encoded = []
     for name, embedder in embedders.items():
-        tell(f"{name}: encoding")
+        progress(f"{name}: encoding")
         try:
-            vectors = sample_vectors(embedder, pool, sample), embedder.encode(parsed)
+            vectors = projection.sample_vectors(embedder, pool, sample), embedder.encode(parsed)
             encoded.append(EncodedSample(name, *vectors, embedder.attention(parsed)))
         except InputError as error:
             missing.append(f"{name}: {error}")
-    return Shown(pool, sample, classes, texts, headings, parsed, encoded, missing, no_trees)
+    return Shown(pool, sample, classes, texts, parsed, no_trees, encoded, missing)
 
 
-def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[str], list[Sentence]]:
+def examples(pool: Pool, sample: projection.Sample, queries: Sequence[str]) -> tuple[list[str], list[Sentence]]:
     """The example sentences, as text and as input: ``queries``, or a few short sentences of the sample."""
     if queries:
         texts, sentences = zip(*map(pool.read, queries), strict=True)
@@ -299,6 +282,20 @@ def examples(pool: Pool, sample: Sample, queries: Sequence[str]) -> tuple[list[s
     positions = np.linspace(0, len(short) - 1, min(EXAMPLES, len(short)) + 2)[1:-1].round().astype(int)
     chosen = [short[position] for position in dict.fromkeys(positions.tolist())]
     return [sample.texts[i] for i in chosen], [sample.sentences[i] for i in chosen]
+
+
+def prepared(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> Sequence[Sentence]:
+    """Parse the sentences once if all runs share an installed parser; otherwise return them unchanged.
+
+    In that case each run parses them itself, or reports why it cannot.
+    """
+    reading = [embedder for embedder in embedders if embedder.parsers]
+    if len({repr(parser) for embedder in reading for parser in embedder.parsers}) != 1:
+        return sentences
+    try:
+        return reading[0].preparer.prepare(sentences, frozenset().union(*(embedder.needs for embedder in reading)))
+    except InputError:
+        return sentences
 
 
 def with_trees(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> tuple[Sequence[Sentence], list[str]]:
@@ -312,86 +309,75 @@ def with_trees(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> 
         return sentences, [f"no trees: {error}"]
 
 
-def projections(shown: Shown | list[str]) -> dict[str, Any]:
-    """A projection of the sample for each run."""
-    if isinstance(shown, list):
-        return {"clouds": [], "missing": shown}
-    drawn: list[tuple[str, Projection]] = []
-    missing = list(shown.missing)
+def projections(shown: Shown) -> dict[str, Any]:
+    """A projection of the sample for each run, with the sentences and their labels."""
+    clouds, missing, classes = [], list(shown.missing), shown.classes
     for each in shown.runs:
         try:
-            drawn.append((each.run, project(each.sample)))
+            draw = partial(projection.scatter, projection.project(each.sample), each.run, by=classes, legend=False)
+            clouds.append(pictures.inline_svg(draw, f"projection {each.run}".strip()))
         except InputError as error:
             missing.append(f"{each.run}: {error}")
-    if not shown.classes:
+    if not classes:
         missing.append("no labels: give --labels FILE to colour the sentences by label")
-    note = f"{len(shown.sample.texts):,} sentences of {shown.pool.path}{spread(shown)}."
-    return {**cloud(drawn, shown.sample, shown.classes), "note": note, "missing": missing}
+    return {
+        "clouds": clouds,
+        "points": {
+            "order": np.concatenate(projection.drawn_rows(len(shown.sample.texts), classes)).tolist(),
+            "texts": shown.sample.texts,
+            "labels": [classes.names[i] for i in classes.of] if classes else [],
+        },
+        "labels": classes.legend() if classes else [],
+        "note": f"{shown.source}.",
+        "missing": missing,
+    }
 
 
-def spread(shown: Shown) -> str:
-    """A remark for the notes if the sample is not the whole corpus."""
-    return f", evenly spaced over its {len(shown.pool):,} distinct sentences" if len(shown.pool) > SENTENCES else ""
-
-
-def neighbours(shown: Shown | list[str]) -> dict[str, Any]:
+def neighbours(shown: Shown) -> dict[str, Any]:
     """Nearest neighbours of the example sentences, one column per run."""
-    if isinstance(shown, list) or not shown.runs:
-        return {"queries": [], "missing": shown if isinstance(shown, list) else shown.missing}
+    if not shown.runs:
+        return {"queries": [], "missing": shown.missing}
     row_of = {text: row for row, text in enumerate(shown.sample.texts)}
     itself = np.array([row_of.get(text, -1) for text in shown.texts])
     found = [nearest(each.queries, each.sample, NEAREST, itself) for each in shown.runs]
-
-    def cells(query: int) -> list[list[dict[str, str]]]:
-        """The neighbours that each run finds, nearest first."""
-        return [
+    queries = []
+    for number, heading in enumerate(shown.headings):
+        columns = [
             [
                 {"cosine": f"{cosine:.3f}", "text": shown.pool.shown(shown.sample.rows[row])}
-                for cosine, row in zip(each.scores[query], each.rows[query], strict=True)
-                if row >= 0
+                for cosine, row in each.of(number)
             ]
             for each in found
         ]
-
+        queries.append({"text": heading, "rows": list(zip_longest(*columns))})
     return {
         "runs": [each.run for each in shown.runs],
-        "queries": [
-            {"text": text, "rows": list(zip_longest(*cells(query)))} for query, text in enumerate(shown.headings)
-        ],
-        "note": f"Nearest neighbours by cosine among {len(shown.sample.texts):,} sentences of "
-        f"{shown.pool.path}{spread(shown)}.",
+        "queries": queries,
+        "note": f"Nearest neighbours by cosine among {shown.source}.",
         "missing": shown.missing,
     }
 
 
-def trees(shown: Shown | list[str]) -> dict[str, Any]:
+def trees(shown: Shown) -> dict[str, Any]:
     """Trees of the example sentences, with the attention weights of each attentive view on the dependencies."""
-    if isinstance(shown, list):
-        return {"sentences": [], "missing": shown}
     attentive = [(each, view) for each in shown.runs for view in each.attention]
     missing = [] if attentive else ["no attention to draw: give a run of structviews train --views dep,const"]
-    drawn = [
-        {"text": text, "pictures": tree_pictures(sentence, i, attentive)}
-        for i, (text, sentence) in enumerate(zip(shown.headings, shown.examples, strict=True))
-        if isinstance(sentence, ParsedSentence)
-    ]
-    return {"sentences": drawn, "missing": shown.no_trees + missing}
-
-
-def tree_pictures(
-    sentence: ParsedSentence, number: int, attentive: Sequence[tuple[EncodedSample, str]]
-) -> list[dict[str, Any]]:
-    """The trees of the example sentence of a number, each with a caption."""
-    text = " ".join(sentence.tokens)
-    drawn = []
-    if sentence.has_dependencies:
-        for each, view in attentive:
-            weights = each.attention[view][number].tolist()
-            drawn.append((f"{each.run}: attention of {view}", svg.dependency_tree(sentence, weights)))
-        drawn = drawn or [("dependency tree", svg.dependency_tree(sentence))]
-    if sentence.has_constituents:
-        drawn += [("", tree) for tree in svg.constituency_trees(sentence)]
-    return [{"caption": caption, "svg": html.markup(svg.element(tree, text))} for caption, tree in drawn]
+    sentences = []
+    for i, (heading, sentence) in enumerate(zip(shown.headings, shown.examples, strict=True)):
+        if not isinstance(sentence, ParsedSentence):
+            continue
+        drawn: list[tuple[str, svg.Picture]] = []
+        if sentence.has_dependencies:
+            for each, view in attentive:
+                weights = each.attention[view][i].tolist()
+                drawn.append((f"{each.run}: attention of {view}", svg.dependency_tree(sentence, weights)))
+            drawn = drawn or [("dependency tree", svg.dependency_tree(sentence))]
+        if sentence.has_constituents:
+            drawn += [("", tree) for tree in svg.constituency_trees(sentence)]
+        text = " ".join(sentence.tokens)
+        tree_pictures = [{"caption": caption, "svg": svg.element(tree, text)} for caption, tree in drawn]
+        sentences.append({"text": heading, "pictures": tree_pictures})
+    return {"sentences": sentences, "missing": shown.no_trees + missing}
 
 
 def settings(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:

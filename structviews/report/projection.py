@@ -1,11 +1,13 @@
-"""Sample sentences, project their vectors to two dimensions, and plot them as a picture, a page or a part of a report.
+"""Sample sentences, project their vectors to two dimensions, and plot them as a picture or a page made from a template.
 
 Shapes: n sentences, d dimensions of a vector.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import fill
@@ -18,9 +20,8 @@ from structviews.encoding.preparation import Sentence
 from structviews.encoding.representation import check_finite
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool
-from structviews.report import html
 from structviews.runtime import pictures
-from structviews.runtime.files import text_lines
+from structviews.runtime.files import text_lines, write_output
 from structviews.runtime.pictures import COLOURS
 from structviews.runtime.terminal import OnProgress
 from structviews.runtime.wording import counted
@@ -42,13 +43,7 @@ MARKERS, SYMBOLS = "o^sDv", "●▲■◆▼"
 
 
 class Sample(NamedTuple):
-    """A sample of a pool's sentences.
-
-    Attributes:
-        rows: ``(n,)`` rows in the pool, ascending.
-        texts: the sentences as text.
-        sentences: the sentences as encoder input.
-    """
+    """A sample of a pool's sentences: their rows ``(n,)`` in the pool, ascending, as text, and as encoder input."""
 
     rows: np.ndarray
     texts: list[str]
@@ -66,8 +61,7 @@ def read_labels(path: Path, pool: Pool, rows: np.ndarray) -> list[str]:
     """Read the labels of some rows of a pool from a file with one label per line of the source text.
 
     Raises:
-        InputError: if the file cannot be read, is too short, is longer than a text with one sentence per line, or lacks
-            a label for one of the sentences.
+        InputError: if the file cannot be read, or does not have a label for each of the sentences.
     """
     lines = text_lines(path)
     found = pool.lines[rows]
@@ -84,26 +78,8 @@ def read_labels(path: Path, pool: Pool, rows: np.ndarray) -> list[str]:
     return labels
 
 
-def prepared(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> Sequence[Sentence]:
-    """Parse the sentences once if all runs share an installed parser; otherwise return them unchanged.
-
-    In that case each run parses them itself, or reports why it cannot.
-    """
-    reading = [embedder for embedder in embedders if embedder.parsers]
-    if len({repr(parser) for embedder in reading for parser in embedder.parsers}) != 1:
-        return sentences
-    try:
-        return reading[0].preparer.prepare(sentences, frozenset().union(*(embedder.needs for embedder in reading)))
-    except InputError:
-        return sentences
-
-
 def sample_vectors(embedder: Embedder, pool: Pool, sample: Sample, progress: OnProgress | None = None) -> np.ndarray:
-    """Vectors ``(n, d)`` of a sample.
-
-    Raises:
-        InputError: if a sentence cannot be encoded or its vector is not finite; names the sentence's place.
-    """
+    """Vectors ``(n, d)`` of a sample; InputError names a sentence that cannot be encoded, or not to finite numbers."""
     with pool.naming(sample.rows):
         vectors = embedder.encode(sample.sentences, show_progress_bar=progress)
         check_finite(vectors)
@@ -111,29 +87,17 @@ def sample_vectors(embedder: Embedder, pool: Pool, sample: Sample, progress: OnP
 
 
 class Projection(NamedTuple):
-    """A two-dimensional projection.
-
-    Attributes:
-        points: ``(n, 2)``.
-        method: description of the projection method.
-    """
+    """Points ``(n, 2)`` in two dimensions, and a description of the projection method."""
 
     points: np.ndarray
     method: str
 
 
 def project(vectors: np.ndarray, seed: int = 1) -> Projection:
-    """Project vectors ``(n, d)`` to two dimensions: by UMAP where umap-learn is installed, else by PCA.
+    """Project vectors ``(n, d)``, float32, to two dimensions: by UMAP where umap-learn is installed, else by PCA.
 
     UMAP (McInnes et al., 2018) preserves cosine neighbourhoods. It needs more than 15 sentences; for fewer, PCA is
-    used. The result is deterministic for a given seed.
-
-    Args:
-        vectors: float32.
-        seed: random seed of UMAP.
-
-    Raises:
-        InputError: if there are fewer than three vectors.
+    used. The result is deterministic for a given seed. InputError if there are fewer than three vectors.
     """
     if len(vectors) < 3:
         raise InputError(f"{len(vectors)} distinct sentences are too few to plot: give at least 3")
@@ -153,32 +117,30 @@ def project(vectors: np.ndarray, seed: int = 1) -> Projection:
 
 
 class Classes(NamedTuple):
-    """The labels of sentences.
-
-    Attributes:
-        names: the labels, most frequent first.
-        of: ``(n,)`` index of each sentence's label in ``names``.
-    """
+    """The labels of sentences: their names, and the index ``(n,)`` of each sentence's label in these."""
 
     names: list[str]
     of: np.ndarray
 
     @classmethod
     def of_labels(cls, labels: Sequence[str]) -> "Classes":
-        """Build classes from one label per sentence."""
-        names, of, sizes = np.unique(np.asarray(labels, dtype=object), return_inverse=True, return_counts=True)
-        order = np.argsort(-sizes, kind="stable")
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[order] = np.arange(len(order))
-        return cls([str(names[i]) for i in order], rank[of])
+        """Classes from one label per sentence, the most frequent first."""
+        counts = Counter(labels)
+        names = sorted(counts, key=lambda name: (-counts[name], name))
+        number = {name: i for i, name in enumerate(names)}
+        return cls(names, np.array([number[label] for label in labels]))
 
     def legend(self) -> list[dict[str, Any]]:
         """Template data: name, colour and symbol of each class."""
-        styles = (style(number) for number in range(len(self.names)))
+        styles = map(style, range(len(self.names)))
         return [
             {"name": name, "colour": colour, "symbol": SYMBOLS[marker]}
             for name, (colour, marker) in zip(self.names, styles, strict=True)
         ]
+
+    def content(self) -> dict[str, Any]:
+        """Template data of the colouring by class."""
+        return {"values": self.of.tolist(), "classes": self.legend()}
 
 
 class Scale(NamedTuple):
@@ -193,34 +155,27 @@ class Scale(NamedTuple):
         """Whether there are higher numbers."""
         return bool(self.values.max() > self.high)
 
-
-class Colouring(NamedTuple):
-    """A way to colour points: by classes, or by a number."""
-
-    name: str
-    by: Classes | Scale
+    def content(self) -> dict[str, Any]:
+        """Template data of the colouring by number."""
+        return {"values": self.values.tolist(), "low": self.low, "high": self.high, "cut": self.is_cut}
 
 
-def colourings(pool: Pool, sample: Sample, labels: list[str] | None) -> list[Colouring]:
-    """The colourings that sentences have, that which is shown at first coming first.
+def colourings(pool: Pool, sample: Sample, labels: list[str] | None) -> dict[str, Classes | Scale]:
+    """What the sentences of a sample may be coloured by, beginning with what is shown at first.
 
-    Args:
-        pool: the sentences.
-        sample: those that are drawn.
-        labels: a label for each of these, if there are any.
+    ``labels`` has one for each, if there are any.
     """
-    lengths = np.array([len(pool.texts[row].split()) for row in sample.rows])
+    lengths = np.array([len(text.split()) for text in sample.texts])
     documents = pool.documents[sample.rows]
-    by_length = Colouring("length in words", Scale(lengths, int(lengths.min()), int(np.percentile(lengths, CUT))))
-    n_documents = len(np.unique(documents))
-    found = [by_length]
-    if 1 < n_documents <= MOST_CLASSES:
-        names, of = np.unique(documents, return_inverse=True)
-        found.insert(0, Colouring("document", Classes([f"document {name}" for name in names], of)))
-    elif n_documents > MOST_CLASSES:
-        found.append(Colouring("document", Scale(documents, int(documents.min()), int(documents.max()))))
+    numbers, of = np.unique(documents, return_inverse=True)
+    found: dict[str, Classes | Scale] = {}
     if labels:
-        found.insert(0, Colouring("label", Classes.of_labels(labels)))
+        found["label"] = Classes.of_labels(labels)
+    if 1 < len(numbers) <= MOST_CLASSES:
+        found["document"] = Classes([f"document {number}" for number in numbers], of)
+    found["length in words"] = Scale(lengths, int(lengths.min()), int(np.percentile(lengths, CUT)))
+    if len(numbers) > MOST_CLASSES:
+        found["document"] = Scale(documents, int(documents.min()), int(documents.max()))
     return found
 
 
@@ -234,33 +189,22 @@ def drawn_rows(n: int, classes: Classes | None) -> list[np.ndarray]:
     return [np.flatnonzero(classes.of == i) for i in range(len(classes.names))] if classes else [np.arange(n)]
 
 
-def scatter(projection: Projection, title: str, classes: Classes | None, *, legend: bool = True) -> "Figure":
-    """Scatter plot, coloured by class.
-
-    Args:
-        projection: the points.
-        title: title of the plot.
-        classes: labels of the points, if any.
-        legend: whether to draw a legend of the classes.
-    """
+def scatter(
+    projection: Projection, title: str, name: str = "", by: Classes | Scale | None = None, *, legend: bool = True
+) -> "Figure":
+    """Scatter plot, coloured ``by`` what ``name`` says, if anything."""
     from matplotlib.figure import Figure  # noqa: PLC0415  an extra
 
     figure = Figure(figsize=(6.4, 4.8) if legend else (4.8, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    size = 14 if len(projection.points) <= 2000 else 5
+    classes = by if isinstance(by, Classes) else None
+    look: dict[str, Any] = {"s": 14 if len(projection.points) <= 2000 else 5, "alpha": 0.75, "linewidths": 0}
     for number, rows in enumerate(drawn_rows(len(projection.points), classes)):
         colour, marker = style(number)
-        name = classes.names[number] if classes else None
-        x, y = projection.points[rows].T
         gid = f"points c{number % len(COLOURS)} l{number}"
-        look: dict[str, Any] = {
-            "s": size,
-            "color": COLOURS[colour],
-            "marker": MARKERS[marker],
-            "alpha": 0.75,
-            "linewidths": 0,
-        }
-        axes.scatter(x, y, label=name, clip_on=False, gid=gid, **look)
+        label = classes.names[number] if classes else None
+        look |= {"color": COLOURS[colour], "marker": MARKERS[marker], "label": label, "gid": gid}
+        axes.scatter(*projection.points[rows].T, clip_on=False, **look)
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -269,39 +213,18 @@ def scatter(projection: Projection, title: str, classes: Classes | None, *, lege
     axes.set_xlabel(projection.method, fontsize=9)
     if classes and legend:
         figure.legend(loc="outside right upper", frameon=False, markerscale=1.6)
+    if isinstance(by, Scale):
+        (points,) = axes.collections
+        points.set(array=by.values, cmap="plasma_r", clim=(by.low, by.high))
+        figure.colorbar(points, label=name, shrink=0.6, extend="max" if by.is_cut else "neither")
     return figure
-
-
-def cloud(projections: list[tuple[str, Projection]], sample: Sample, classes: Classes | None) -> dict[str, Any]:
-    """Template data for the projections of one sample: plots, texts and label styles.
-
-    Args:
-        projections: title and projection of each run.
-        sample: the sentences.
-        classes: their labels, if any.
-    """
-    drawn = []
-    for title, projection in projections:
-        draw = partial(scatter, projection, title, classes, legend=False)
-        svg = pictures.inline_svg(draw, f"projection {title}".strip())
-        drawn.append(html.markup(svg))
-    order = [int(row) for rows in drawn_rows(len(sample.texts), classes) for row in rows]
-    return {
-        "clouds": drawn,
-        "points": {
-            "order": order,
-            "texts": sample.texts,
-            "labels": [classes.names[i] for i in classes.of] if classes else [],
-        },
-        "labels": classes.legend() if classes else [],
-    }
 
 
 def check_out(path: Path) -> None:
     """Raise InputError unless a picture or page can be written to ``path``."""
     pictures.check_file(path, KINDS)
     if path.suffix.lower() == ".html":
-        html.require_templates(str(path))
+        require_templates(str(path))
     else:
         pictures.require_matplotlib(str(path))
 
@@ -316,16 +239,9 @@ def draw_run(
     progress: OnProgress | None = None,
     precision: str = "auto",
 ) -> tuple[Projection, Sample]:
-    """Encode sentences with a run, project the vectors to two dimensions, and plot them.
+    """Encode at most ``most`` sentences with a run, project the vectors to two dimensions, and plot them.
 
-    Args:
-        run: run folder.
-        pool: the sentences.
-        out: file to write; its ending must be one of ``KINDS``.
-        labels: file with one label per line of the pool's text.
-        most: maximum number of sentences to plot.
-        progress: called with the number of sentences encoded and the total.
-        precision: see ``Embedder.load``.
+    ``out`` ends in one of ``KINDS``; the file ``labels`` has one label per line of the pool's text.
 
     Raises:
         InputError: if a file cannot be read or written, or a sentence cannot be encoded.
@@ -337,27 +253,16 @@ def draw_run(
     projection = project(sample_vectors(embedder, pool, sample, progress))
     title = f"{run.resolve().name}: {counted(len(sample.texts), 'sentence')} of {pool.path.name}"
     if out.suffix.lower() == ".html":
-        html.write_page(out, "projection.html", page_content(title, projection, pool, sample, colours))
+        write_page(out, "projection.html", page_content(title, projection, pool, sample, colours))
     else:
-        pictures.write_picture(out, lambda: coloured(projection, title, colours[0]))
+        pictures.write_picture(out, partial(scatter, projection, title, *next(iter(colours.items()))))
     return projection, sample
 
 
-def coloured(projection: Projection, title: str, colouring: Colouring) -> "Figure":
-    """The scatter plot in the colours of a colouring, with their legend."""
-    if isinstance(colouring.by, Classes):
-        return scatter(projection, title, colouring.by)
-    figure = scatter(projection, title, None)
-    (points,) = figure.axes[0].collections
-    points.set(array=colouring.by.values, cmap="plasma_r", clim=(colouring.by.low, colouring.by.high))
-    figure.colorbar(points, label=colouring.name, shrink=0.6, extend="max" if colouring.by.is_cut else "neither")
-    return figure
-
-
 def page_content(
-    title: str, projection: Projection, pool: Pool, sample: Sample, colours: list[Colouring]
+    title: str, projection: Projection, pool: Pool, sample: Sample, colours: dict[str, Classes | Scale]
 ) -> dict[str, Any]:
-    """Template data of the page: points in a square from 0 to 1, with y downwards, and what is known of them."""
+    """Template data of the page: points in a square from 0 to 1, with y downwards, their sentences and colourings."""
     points = projection.points - projection.points.min(0)
     points = points / (points.max() or 1)
     points[:, 1] = points[:, 1].max() - points[:, 1]
@@ -370,13 +275,29 @@ def page_content(
             "y": y,
             "texts": [pool.shown(row) for row in sample.rows],
             "lines": pool.lines[sample.rows].tolist(),
-            "colourings": [{"name": each.name, **colouring_content(each.by)} for each in colours],
+            "colourings": [{"name": name, **by.content()} for name, by in colours.items()],
         },
     }
 
 
-def colouring_content(by: Classes | Scale) -> dict[str, Any]:
-    """Template data of a colouring: an index into named classes for each sentence, or a number."""
-    if isinstance(by, Scale):
-        return {"values": by.values.tolist(), "low": by.low, "high": by.high, "cut": by.is_cut}
-    return {"values": by.of.tolist(), "classes": by.legend()}
+def require_templates(what: str) -> None:
+    """Raise InputError unless jinja2 is installed; ``what`` names the output in the message."""
+    try:
+        import jinja2  # noqa: F401, PLC0415  an extra
+    except ImportError:
+        raise InputError(f"{what} needs jinja2: pip install 'structviews[report]'") from None
+
+
+def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:
+    """Render a template of this package's ``templates`` folder and write it atomically.
+
+    All of ``content`` is escaped, except what the template calls safe.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  an extra
+
+    loader = PackageLoader("structviews.report")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    page = environment.get_template(template).render(content, n_colours=len(COLOURS), version=version("structviews"))
+    write_output(path, lambda file: file.write(page.encode()))

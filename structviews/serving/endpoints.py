@@ -20,7 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from structviews import __version__
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.candidates import TextPool
 from structviews.serving.request_batches import Batcher, Full, Work
 from structviews.serving.served import ComparedPair, Neighbour, ServedRun, Tree
 
@@ -229,7 +228,7 @@ def api(runs: Sequence[ServedRun], worker: Batcher) -> APIRouter:
         ]
         corpus = None
         if pool := runs[0].pool:
-            unit: Literal["line", "sentence"] = "line" if isinstance(pool, TextPool) else "sentence"
+            unit: Literal["line", "sentence"] = "line" if pool.corpus is None else "sentence"
             corpus = Corpus(name=pool.path.name, sentences=len(pool), unit=unit)
         return Runs(runs=infos, corpus=corpus, characters=CHARACTERS, sentences=SENTENCES)
 

@@ -149,7 +149,10 @@ class ServedRun:
         return [
             [
                 Neighbour(
-                    text=pool.shown(row), place=int(pool.places[row]), times=int(pool.counts[row]), cosine=float(score)
+                    text=pool.shown(row),
+                    place=int(pool.positions[row]),
+                    times=int(pool.counts[row]),
+                    cosine=float(score),
                 )
                 for score, row in zip(scores[:k], rows[:k], strict=True)
                 if row >= 0

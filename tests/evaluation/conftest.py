@@ -73,24 +73,22 @@ def folder(tmp_path: Path) -> Path:
     for split in ("train", "dev", "test"):
         rows = [f"{text} {name} \t{label}" for name in names for text, label in ((GOOD, 1), (BAD, 0))]
         write(root / f"SST/binary/sentiment-{split}", rows)
-        write(
-            root / f"SST/fine/sentiment-{split}", [f"{i % 5} {'very ' * (i % 5)}fine {n}" for i, n in enumerate(names)]
-        )
+        rows = [f"{i % 5} {'very ' * (i % 5)}fine {n}" for i, n in enumerate(names)]
+        write(root / f"SST/fine/sentiment-{split}", rows)
         relations = (("entailment", "the"), ("neutral", "some"), ("contradiction", "no"))
         write(root / f"SNLI/s1.{split}", [f"the café {n} runs" for n in names])
         write(root / f"SNLI/s2.{split}", [f"{relations[i % 3][1]} {n} runs" for i, n in enumerate(names)])
         write(root / f"SNLI/labels.{split}", [relations[i % 3][0] for i in range(len(names))])
+        rows = [f"g\tf\ty\t{i}\t{i % 6}\tthe {n} runs\t{'the ' * (i % 6)}x {n}" for i, n in enumerate(names)]
+        write(root / f"STS/STSBenchmark/sts-{split}.csv", rows)
     kinds = ("ABBR:exp", "DESC:manner", "ENTY:animal", "HUM:ind", "LOC:city", "NUM:date")
     trec = [f"{kind} What {kind.lower()} is {name} ?" for name in names[:12] for kind in kinds]
     write(root / "TREC/train_5500.label", [*trec, "LOC:city Where is M\xfcnchen ?"], "latin-1")
     write(root / "TREC/TREC_10.label", trec[::2])
     for split in ("train", "test"):
         rows = [f"{i % 2}\t{i}\t{i}\tthe {n} ran\tthe {n if i % 2 else 'x'} ran" for i, n in enumerate(names)]
-        write(
-            root / f"MRPC/msr_paraphrase_{split}.txt",
-            ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows],
-            "utf-8-sig",
-        )
+        rows = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows]
+        write(root / f"MRPC/msr_paraphrase_{split}.txt", rows, "utf-8-sig")
     grades = [(1.0, "CONTRADICTION", "no"), (2.6, "NEUTRAL", "some"), (4.5, "ENTAILMENT", "the")]
     for split in ("train", "trial", "test_annotated"):
         rows = [
@@ -98,21 +96,14 @@ def folder(tmp_path: Path) -> Path:
             for i, n in enumerate(names)
         ]
         end = "\r" if split == "test_annotated" else ""
-        write(
-            root / f"SICK/SICK_{split}.txt",
-            ["pair_ID\tA\tB\trelatedness_score\tjudgment" + end, *(row + end for row in rows)],
-        )
-    for split in ("train", "dev", "test"):
-        rows = [f"g\tf\ty\t{i}\t{i % 6}\tthe {n} runs\t{'the ' * (i % 6)}x {n}" for i, n in enumerate(names)]
-        write(root / f"STS/STSBenchmark/sts-{split}.csv", rows)
+        rows = [row + end for row in ("pair_ID\tA\tB\trelatedness_score\tjudgment", *rows)]
+        write(root / f"SICK/SICK_{split}.txt", rows)
     for year, data_sets in STS_SETS.items():
         for k, data_set in enumerate(data_sets):
             pairs = [f"the {n} runs\t{'the ' * (i % 5)}{n} sat {data_set}" for i, n in enumerate(names[: 10 + k])]
             write(root / f"STS/{year}-en-test/STS.input.{data_set}.txt", pairs)
-            write(
-                root / f"STS/{year}-en-test/STS.gs.{data_set}.txt",
-                ["" if i == 3 else f"{i % 5}" for i in range(10 + k)],
-            )
+            grades = ["" if i == 3 else f"{i % 5}" for i in range(10 + k)]
+            write(root / f"STS/{year}-en-test/STS.gs.{data_set}.txt", grades)
     return root
 
 

@@ -17,16 +17,17 @@ class Element:
         parts = (each if isinstance(each, str) else each.text for each in self.content)
         return " ".join(" ".join(parts).split())
 
-    def all(self, tag, **attributes):
-        """The elements below, of a tag and with some attributes; ``of`` is a class."""
+    def all(self, tag, of=None, **attributes):
+        """The elements below, of a tag, of a class and with some attributes."""
         found = []
-        for each in self.content:
-            if not isinstance(each, str):
-                own = each.attributes | {"of": None}
-                own["of"] = attributes.get("of") if attributes.get("of") in (own.get("class") or "").split() else None
-                if each.tag == tag and all(own.get(name) == value for name, value in attributes.items()):
-                    found.append(each)
-                found += each.all(tag, **attributes)
+        for each in (each for each in self.content if not isinstance(each, str)):
+            if (
+                each.tag == tag
+                and (of is None or of in (each.attributes.get("class") or "").split())
+                and attributes.items() <= each.attributes.items()
+            ):
+                found.append(each)
+            found += each.all(tag, of, **attributes)
         return found
 
     def rows(self):

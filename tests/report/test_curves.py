@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from structviews.errors import InputError
-from structviews.report.curves import (
-    POINTS,
-    curves,
-    draw_panel,
-    panels,
-    series_of,
-)
+from structviews.report.curves import POINTS, curves, draw_panel, panels, series_of
 from structviews.runs.folder import read_log
 from structviews.runtime.pictures import COLOURS, NAMED, inline_svg
 

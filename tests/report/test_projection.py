@@ -13,32 +13,23 @@ from structviews.cli.app import app
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.candidates import open_pool
+from structviews.evaluation.retrieval.candidates import Pool
 from structviews.report import projection
 from structviews.report.projection import Sample, colourings, draw_run, project, read_labels
 
 
-def by_svd(vectors):
-    """The first two principal components' scores, to their signs."""
-    centred = vectors - vectors.mean(0)
-    u, s, _ = np.linalg.svd(centred.astype(np.float64), full_matrices=False)
-    return u[:, :2] * s[:2], s[:2] ** 2 / (s**2).sum()
-
-
 def test_without_umap_points_are_the_first_two_principal_components():
     vectors = np.random.default_rng(0).standard_normal((60, 9)).astype(np.float32) * np.arange(9, 0, -1)
-    expected, shares = by_svd(vectors)
+    u, s, _ = np.linalg.svd((vectors - vectors.mean(0)).astype(np.float64), full_matrices=False)
     found = project(vectors)
-    np.testing.assert_allclose(np.abs(found.points), np.abs(expected), atol=1e-3)
-    assert found.method == f"PCA, {100 * shares.sum():.0f} % of the variance"
+    np.testing.assert_allclose(np.abs(found.points), np.abs(u[:, :2] * s[:2]), atol=1e-3)  # to their signs
+    assert found.method == f"PCA, {100 * (s[:2] ** 2).sum() / (s**2).sum():.0f} % of the variance"
     assert project(np.ones((5, 4), np.float32)).method == "PCA, 0 % of the variance"
     with pytest.raises(InputError, match="2 distinct sentences are too few"):
         project(vectors[:2])
 
 
-@pytest.fixture
-def stand_in(monkeypatch):
-    """A module that stands in for umap-learn."""
+def test_with_umap_it_is_asked_for_neighbours_by_cosine(monkeypatch):
     asked = []
 
     class UMAP:
@@ -52,20 +43,16 @@ def stand_in(monkeypatch):
     module.UMAP = UMAP
     monkeypatch.setitem(sys.modules, "umap", module)
     monkeypatch.setattr(projection, "find_spec", lambda name: module if name == "umap" else None)
-    return asked
-
-
-def test_with_umap_it_is_asked_for_neighbours_by_cosine(stand_in):
     vectors = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
     found = project(vectors, seed=7)
     np.testing.assert_array_equal(found.points, vectors[:, :2] + 1)
     assert found.method == "UMAP by cosine"
-    assert stand_in == [{"n_neighbors": 15, "metric": "cosine", "random_state": 7}]
+    assert asked == [{"n_neighbors": 15, "metric": "cosine", "random_state": 7}]
     assert project(vectors[:15]).method.startswith("PCA")
 
 
 def test_a_sample_is_spread_over_the_pool(trained):
-    pool = open_pool(trained[0])
+    pool = Pool(trained[0])
     assert Sample.of(pool, 10**6).texts == pool.texts
     some = Sample.of(pool, 7)
     assert len(some.rows) == len(some.texts) == 7
@@ -78,21 +65,20 @@ def test_labels_belong_to_lines_of_the_source(trained, tmp_path):
     text, labels = tmp_path / "x.txt", tmp_path / "labels"
     text.write_text("one bird\n\ntwo birds\none bird\nno bird\n")
     labels.write_text("a\n\nb\nc\nd\n")
-    pool = open_pool(text)
+    pool = Pool(text)
     assert read_labels(labels, pool, np.arange(3)) == ["a", "b", "d"]
     assert read_labels(labels, pool, np.array([2])) == ["d"]
-    labels.write_text("a\n\n \nc\nd\n")
-    with pytest.raises(InputError, match=r"labels:3: no label, but .*x\.txt has a sentence from that line"):
-        read_labels(labels, pool, np.arange(3))
-    labels.write_text("a\n\nb\nc\nd\ne\nf\n")
-    with pytest.raises(InputError, match=r"labels: 7 lines, but .*x\.txt has 5: give one label per line"):
-        read_labels(labels, pool, np.arange(3))
-    labels.write_text("a\nb\n")
-    with pytest.raises(InputError, match=r"labels: 2 lines, but a sentence of .*x\.txt is from line 5"):
-        read_labels(labels, pool, np.arange(3))
-    parsed = open_pool(trained[0])
+    for content, message in (
+        ("a\n\n \nc\nd\n", r"labels:3: no label, but .*x\.txt has a sentence from that line"),
+        ("a\n\nb\nc\nd\ne\nf\n", r"labels: 7 lines, but .*x\.txt has 5: give one label per line"),
+        ("a\nb\n", r"labels: 2 lines, but a sentence of .*x\.txt is from line 5"),
+    ):
+        labels.write_text(content)
+        with pytest.raises(InputError, match=message):
+            read_labels(labels, pool, np.arange(3))
+    parsed = Pool(trained[0])
     labels.write_text("".join(f"line {i}\n" for i in range(1, 97)))
-    assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.places[5] + 1}"]
+    assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.positions[5] + 1}"]
 
 
 @pytest.fixture
@@ -109,7 +95,7 @@ def page_data(path):
 
 def test_an_interactive_page_has_each_sentence_where_its_vector_is(trained, labels, tmp_path):
     corpus, (run, _) = trained
-    pool, out = open_pool(corpus), tmp_path / "x.html"
+    pool, out = Pool(corpus), tmp_path / "x.html"
     found, sample = draw_run(run, pool, out, labels=labels, most=50)
     np.testing.assert_allclose(found.points, project(Embedder.load(run).encode(sample.sentences)).points)
     data = page_data(out)
@@ -130,37 +116,31 @@ def test_an_interactive_page_has_each_sentence_where_its_vector_is(trained, labe
     assert numbers == pool.documents[sample.rows].tolist()
 
 
-def names(*arguments):
-    return [each.name for each in colourings(*arguments)]
-
-
 def test_sentences_are_coloured_by_what_tells_them_apart(tmp_path):
-    text = tmp_path / "x.txt"
-    text.write_text("one bird\nno bird\n")
-    pool = open_pool(text)
-    sample = Sample.of(pool, 10)
-    assert names(pool, sample, None) == ["length in words"]
-    assert names(pool, sample, ["a", "b"]) == ["label", "length in words"]
-    text.write_text("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(12)) + "\n\n\n")
-    pool = open_pool(text)
-    sample = Sample.of(pool, 100)
-    documents, _ = colourings(pool, sample, None)
-    assert documents.by.names == [f"document {i}" for i in range(1, 13)]
-    assert documents.by.of.tolist() == [i // 2 for i in range(24)]
-    text.write_text("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(13)))
-    pool = open_pool(text)
-    length, document = colourings(pool, Sample.of(pool, 100), None)
-    assert (document.by.low, document.by.high, document.by.is_cut) == (1, 13, False)
-    assert (length.by.low, length.by.high) == (2, 3)
+    def found(text, labels=None):
+        (tmp_path / "x.txt").write_text(text)
+        pool = Pool(tmp_path / "x.txt")
+        return colourings(pool, Sample.of(pool, 100), labels)
+
+    assert list(found("one bird\nno bird\n")) == ["length in words"]
+    assert list(found("one bird\nno bird\n", ["a", "b"])) == ["label", "length in words"]
+    some = found("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(12)) + "\n\n\n")
+    assert list(some) == ["document", "length in words"]
+    assert some["document"].names == [f"document {i}" for i in range(1, 13)]
+    assert some["document"].of.tolist() == [i // 2 for i in range(24)]
+    many = found("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(13)))
+    assert list(many) == ["length in words", "document"]
+    assert (many["document"].low, many["document"].high, many["document"].is_cut) == (1, 13, False)
+    assert (many["length in words"].low, many["length in words"].high) == (2, 3)
 
 
 def test_documents_of_a_text_are_those_of_its_parsed_corpus(trained, tmp_path):
-    pool = open_pool(trained[0])
+    pool = Pool(trained[0])
     numbers = [row.document + 1 for row in ParsedCorpus.open(trained[0])]
-    assert pool.documents.tolist() == [numbers[place] for place in pool.places]
+    assert pool.documents.tolist() == [numbers[i] for i in pool.positions]
     text = tmp_path / "x.txt"
     text.write_text("\n\none\n\n\ntwo\none\nthree\n")
-    pool = open_pool(text)
+    pool = Pool(text)
     assert (pool.texts, pool.documents.tolist()) == (["one", "two", "three"], [1, 2, 2])
 
 

@@ -81,22 +81,18 @@ def test_the_table_has_the_numbers_and_intervals_of_the_results(root, trained):
     assert header == ["run", "views", "dim", "MR", "STS14"]
     for row, run in zip(rows, trained[1], strict=True):
         tasks = json.loads((run / "results.json").read_text())["tasks"]
-        ((accuracy, ends),) = ((each["scores"]["accuracy"], each["intervals"]["accuracy"]) for each in [tasks["MR"]])
-        ((pearson, other),) = (
-            (each["scores"]["pearson mean"], each["intervals"]["pearson mean"]) for each in [tasks["STS14"]]
-        )
-        assert row[0] == run.name
-        assert row[3] == f"{accuracy:.1f} [{ends[0]:.1f}, {ends[1]:.1f}]"
-        assert row[4] == f"{100 * pearson:.1f} [{100 * other[0]:.1f}, {100 * other[1]:.1f}]"
+        cells = []
+        for task, score, factor in (("MR", "accuracy", 1), ("STS14", "pearson mean", 100)):
+            value, ends = tasks[task]["scores"][score], tasks[task]["intervals"][score]
+            cells.append(f"{factor * value:.1f} [{factor * ends[0]:.1f}, {factor * ends[1]:.1f}]")
+        assert (row[0], row[3:]) == (run.name, cells)
 
 
 def test_published_rows_and_long_notes_are_folded_away(root):
     part = section(root, "scores")
-    (how,) = part.all("details")
-    assert "open" not in how.attributes
+    (how,), (folded,) = part.all("details"), section(root, "published").all("details")
+    assert "open" not in {*how.attributes, *folded.attributes}
     assert "95 % bootstrap interval" in how.text
-    (folded,) = section(root, "published").all("details")
-    assert "open" not in folded.attributes
     (table,) = folded.all("table")
     assert table.rows()[0] == ["model", "paper, table", "dim", "MR", "STS14"]
     assert ["DEP, CONST (UMBC 40M)", "S 1", "4800", "80.7", "-"] in table.rows()
@@ -111,18 +107,6 @@ def test_each_task_has_a_heat_map_with_the_same_numbers(root):
     assert second.text.split().count("62.6") == 2
 
 
-def test_a_task_that_a_run_lacks_is_told_under_the_table(trained, tmp_path):
-    corpus, (first, second) = trained
-    less = Path(shutil.copytree(second, tmp_path / "less"))
-    results = json.loads((less / "results.json").read_text())
-    (less / "results.json").unlink()
-    del results["tasks"]["STS14"], results["checksum"]
-    save_results(less, results)
-    part = section(page_about(tmp_path, [first, less], corpus), "scores")
-    (why,) = (each for each in part.all("details") if each.all("summary")[0].text.startswith("Scores that are missing"))
-    assert "less: STS14 not evaluated; run: structviews eval" in why.text
-
-
 def test_curves_are_named_and_drawn(root, trained):
     part = section(root, "curves")
     titles = [svg.attributes["aria-label"] for svg in part.all("svg") if "aria-label" in svg.attributes]
@@ -130,38 +114,32 @@ def test_curves_are_named_and_drawn(root, trained):
     assert [each.text for each in part.all("button")] == [run.name for run in trained[1]]
 
 
-def points(root):
-    return json.loads(root.all("script", id="points")[0].text)
-
-
 def test_the_projections_show_each_sentence_of_the_corpus(root, trained):
-    data, clouds = points(root), root.all("figure", of="cloud")
-    texts = dict.fromkeys(" ".join(row.sentence.tokens) for row in ParsedCorpus.open(trained[0]))
-    assert data["texts"] == list(texts)
+    data = json.loads(root.all("script", id="points")[0].text)
+    texts = list(dict.fromkeys(" ".join(row.sentence.tokens) for row in ParsedCorpus.open(trained[0])))
+    assert data["texts"] == texts
     assert sorted(data["order"]) == list(range(len(texts)))
-    assert [len([use for group in each.all("g", of="points") for use in group.all("use")]) for each in clouds] == [
-        len(texts)
-    ] * 2
+    clouds = root.all("figure", of="cloud")
+    assert [sum(len(group.all("use")) for group in each.all("g", of="points")) for each in clouds] == [len(texts)] * 2
     assert [label.text for label in section(root, "projection").all("button")] == ["● kind 0", "● kind 1"]
 
 
 def test_neighbours_are_those_of_the_cosine(root, trained):
     part = section(root, "neighbours")
-    corpus = ParsedCorpus.open(trained[0])
-    sentences = {plain_text(row.sentence.tokens): row.sentence for row in corpus}
+    sentences = {plain_text(row.sentence.tokens): row.sentence for row in ParsedCorpus.open(trained[0])}
+    texts = list(sentences)
     queries, tables = [each.text for each in part.all("h3")], part.all("table")
     assert len(queries) == len(tables) == 3
-    for place, run in enumerate(trained[1]):
+    for column, run in enumerate(trained[1]):
         vectors = Embedder.load(run).encode(list(sentences.values()))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        texts = list(sentences)
         for query, table in zip(queries, tables, strict=True):
             header, *rows = table.rows()
             assert header == [run.name for run in trained[1]]
             cosines = vectors @ vectors[texts.index(query)]
             cosines[texts.index(query)] = -np.inf
             for row, best in zip(rows, np.sort(cosines)[::-1][:3], strict=True):
-                number, text = row[place].split(" ", 1)
+                number, text = row[column].split(" ", 1)
                 assert float(number) == pytest.approx(best, abs=6e-4)
                 assert cosines[texts.index(text)] == pytest.approx(best, abs=1e-3)
 
@@ -193,19 +171,18 @@ def test_settings_that_differ_stand_before_those_in_common(root, trained):
 
 def test_the_same_runs_give_the_same_bytes_and_queries_are_taken(trained, tmp_path, monkeypatch):
     monkeypatch.setitem(PARSERS._known, "random", load_random)
-    queries = tmp_path / "queries.txt"
+    queries, out = tmp_path / "queries.txt", tmp_path / "report.html"
     queries.write_text('the topic0-1 of it\n"><i> it </i> .\n')
-    out = tmp_path / "report.html"
-    flags = ["--query", queries, "--query", "of the", "--tokenised", "--corpus", trained[0], "-o", out]
-    ended = command(*trained[1], *flags)
+    arguments = (*trained[1], "--query", queries, "--query", "of the", "--tokenised", "--corpus", trained[0], "-o", out)
+    ended = command(*arguments)
     assert ended.exit_code == 0, ended.output
     assert ended.stdout.strip() == str(out)
-    first = out.read_bytes()
-    headings = [each.text for each in section(read_page(out), "neighbours").all("h3")]
+    first, root = out.read_bytes(), read_page(out)
+    headings = [each.text for each in section(root, "neighbours").all("h3")]
     assert headings == ["the topic0-1 of it", '"><i> it </i> .', "of the"]
-    assert not read_page(out).all("i")
+    assert not root.all("i")
     assert '"><i>' not in first.decode()
-    command(*trained[1], *flags)
+    command(*arguments)
     assert out.read_bytes() == first
 
 
@@ -247,6 +224,10 @@ def test_bad_input_is_one_line_and_nothing_is_written(trained, tmp_path, monkeyp
         assert isinstance(ended.exception, InputError), ended.output
         assert message in str(ended.exception)
         assert "\n" not in str(ended.exception)
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "jinja2", None)
+        with pytest.raises(InputError, match=r"a report needs jinja2: pip install 'structviews\[report\]'"):
+            write_report(runs, out)
     out.write_text("an earlier page")
     monkeypatch.setattr(report, "settings", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
@@ -255,32 +236,30 @@ def test_bad_input_is_one_line_and_nothing_is_written(trained, tmp_path, monkeyp
     assert not list(tmp_path.glob(".x.html*"))
 
 
-def test_without_jinja2_the_extra_is_named(trained, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jinja2", None)
-    with pytest.raises(InputError, match=r"a report needs jinja2: pip install 'structviews\[report\]'"):
-        write_report(trained[1], tmp_path / "x.html")
-
-
-def test_a_run_with_vectors_that_are_not_finite_is_told_and_the_others_are_shown(trained, tmp_path):
+def test_what_one_run_lacks_is_told_and_the_others_are_shown(trained, tmp_path):
+    """Vectors that are not finite, a parser, a score."""
     corpus, (first, second) = trained
-    diverged = shutil.copytree(first, tmp_path / "diverged")
+    diverged, foreign = shutil.copytree(first, tmp_path / "diverged"), shutil.copytree(first, tmp_path / "foreign")
     weights = load_file(diverged / "model.safetensors")
     write_arrays(diverged / "model.safetensors", {name: np.full_like(each, np.nan) for name, each in weights.items()})
+    results = json.loads((diverged / "results.json").read_text())
+    (diverged / "results.json").unlink()
+    del results["tasks"]["STS14"], results["checksum"]
+    save_results(diverged, results)
     root = page_about(tmp_path, [second, diverged], corpus)
-    assert [line for line in missing(section(root, "neighbours")) if "its vector is not finite" in line] == [
-        f"diverged: {corpus}:0: its vector is not finite: train the run with a lower --lr"
-    ]
+    assert f"diverged: {corpus}:0: its vector is not finite: train the run with a lower --lr" in missing(
+        section(root, "neighbours")
+    )
     assert len(root.all("figure", of="cloud")) == 1
-
-
-def test_a_run_without_its_parser_is_told_and_the_others_are_shown(trained, tmp_path):
+    details = section(root, "scores").all("details")
+    (why,) = (each for each in details if each.all("summary")[0].text.startswith("Scores that are missing"))
+    assert "diverged: STS14 not evaluated; run: structviews eval" in why.text
     text = tmp_path / "x.txt"
     text.write_text("one bird\ntwo birds\nno bird\n")
-    foreign = shutil.copytree(trained[1][0], tmp_path / "foreign")
     settings = read_settings(foreign)
     settings["parsed"]["parser"] |= {"name": "gone"}
     write_settings(foreign, settings)
-    root = page_about(tmp_path, [trained[1][1], foreign], text)
+    root = page_about(tmp_path, [second, foreign], text)
     (line,) = missing(section(root, "neighbours"))
     assert line.startswith("foreign: the run's parser cannot be loaded here")
     assert len(root.all("figure", of="cloud")) == 1

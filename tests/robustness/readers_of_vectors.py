@@ -18,7 +18,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.sentence_vectors import read_vectors, write_sentences
 from structviews.evaluation.retrieval import candidates, captions
 from structviews.evaluation.retrieval.analogy import read_tuples
-from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
 from structviews.pretrained.states import FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.report.projection import read_labels
@@ -164,7 +164,7 @@ def searched(folder: Path, shared: Shared) -> None:
 
 
 def search(folder: Path) -> np.ndarray:
-    return pool_vectors(open_pool(folder / "pool.txt", tokenised=True), folder / "run", embedder(folder))
+    return pool_vectors(Pool(folder / "pool.txt", tokenised=True), folder / "run", embedder(folder))
 
 
 @reader(CACHE, "pool.txt.vectors/*", searched)
@@ -201,7 +201,7 @@ def pool_of_sentences(folder: Path) -> Any:
 
 @reader(TEXT, "labels.txt", lambda folder, shared: labelled(folder), named=":")
 def labels(folder: Path) -> Any:
-    pool = open_pool(folder / "pool.txt", tokenised=True)
+    pool = Pool(folder / "pool.txt", tokenised=True)
     return read_labels(folder / "labels.txt", pool, np.arange(len(pool)))
 
 
@@ -218,7 +218,7 @@ def analogies_file(folder: Path, shared: Shared) -> None:
 
 @reader(TEXT, "tuples.tsv", analogies_file)
 def sentence_analogies(folder: Path) -> Any:
-    return read_tuples(folder / "tuples.tsv", open_pool(folder / "pool.txt", tokenised=True))
+    return read_tuples(folder / "tuples.tsv", Pool(folder / "pool.txt", tokenised=True))
 
 
 def captioned(folder: Path, shared: Shared) -> None:

@@ -12,7 +12,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
 from structviews.evaluation.scores.results import save_entry, save_results
 from structviews.runs.file_checks import verify
 from structviews.runs.folder import model_checksum
@@ -36,7 +36,7 @@ def made(tmp_path_factory):
     save_results(run, results | {"predictions": {"MR": tested}})
     save_entry(run, {"task": "next", "data": "0", "representation": "vector", "settings": {}, "scores": {}})
     join_runs([run, run], folder / "joined")
-    pool_vectors(open_pool(corpus), run, Embedder.load(run))
+    pool_vectors(Pool(corpus), run, Embedder.load(run))
     return folder
 
 

@@ -7,7 +7,7 @@ import pytest
 from corpora import RandomParser, small_config, topic_corpus
 
 from structviews.encoding.embedder import Embedder
-from structviews.evaluation.retrieval.candidates import open_pool, pool_vectors
+from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
 from structviews.training.loop import train
 
 LINES = ["one bird sings", "two birds sing", "", "one  bird sings", "three birds sleep on a tree", "a cat sleeps"]
@@ -32,7 +32,7 @@ def embedders(folders):
 def pool(tmp_path_factory):
     path = tmp_path_factory.mktemp("pool") / "pool.txt"
     path.write_text("\n".join(LINES) + "\n")
-    return open_pool(path, tokenised=True)
+    return Pool(path, tokenised=True)
 
 
 @pytest.fixture(scope="session")

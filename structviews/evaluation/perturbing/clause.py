@@ -51,26 +51,16 @@ class Transitive(NamedTuple):
 
 
 class Spelling(NamedTuple):
-    """How a corpus spells words.
-
-    Attributes:
-        lower: its words that begin with a lower-case letter.
-        participles: past tenses that it also has as a participle, in lower case.
-    """
+    """The words of a corpus in lower case, and its past tenses that it also has as a participle, in lower case."""
 
     lower: frozenset[str]
     participles: frozenset[str]
 
 
 class Clause:
-    """A sentence and its trees.
+    """A sentence with tags and both trees.
 
-    Args:
-        sentence: a sentence with tags and both trees.
-        spelling: how the corpus spells words.
-
-    Attributes:
-        words: the words; the first is in lower case unless it is a name, or has a capital everywhere.
+    The first of its ``words`` is in lower case unless it is a name, or has a capital everywhere in the corpus.
     """
 
     def __init__(self, sentence: ParsedSentence, spelling: Spelling) -> None:
@@ -125,8 +115,8 @@ class Clause:
     def noun_phrase(self, top: int) -> Span | None:
         """The words of a noun with its modifiers, or of a personal pronoun; None for any other phrase."""
         if self.tags[top] == "PRP":
-            known = self.words[top].lower() in {*NOMINATIVE, *ACCUSATIVE, "i"}
-            return Span(top, top + 1) if known and not self.children[top] else None
+            has_cases = self.words[top].lower() in {*NOMINATIVE, *ACCUSATIVE, "i"}
+            return Span(top, top + 1) if has_cases and not self.children[top] else None
         if self.tags[top] not in NOUNS or self.words[top].lower() in QUANTITIES:
             return None
         inside = self.below(top)[1:]

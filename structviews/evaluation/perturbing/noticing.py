@@ -1,9 +1,6 @@
 """How far the vectors of altered sentences are from those of the originals, for each view of a run.
 
-Sentences of a parsed English corpus that the rules of ``perturbations`` fit are drawn and altered; both are encoded,
-and their distances are shown.
-
-Shapes: B sentences read, n sentences of a sample, d dimensions of a vector.
+Sentences of a parsed English corpus that the rules of ``perturbations`` fit are drawn and altered; both are encoded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +11,7 @@ import numpy as np
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.representation import normalised
 from structviews.errors import InputError, unknown
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.perturbing.clause import Clause, Spelling
@@ -57,16 +55,13 @@ Tokens = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Sample:
-    """Sentences that a rule fits, or both rules of a contrast, in random order.
+    """n sentences that a rule fits, or both rules of a contrast, in random order.
 
-    Attributes:
-        kinds: the perturbation; of a contrast, the one that keeps the meaning and the one that changes it.
-        documents: (n,) document of each sentence.
-        originals: the sentences' words.
-        altered: for each kind, the words of each sentence after it.
+    ``originals`` are their words; ``altered``, for each rule, the words of each sentence after it. The name is that of
+    the perturbation, or what the contrast asks.
     """
 
-    kinds: tuple[Perturbation, ...]
+    name: str
     documents: Array
     originals: list[Tokens]
     altered: list[list[Tokens]]
@@ -74,23 +69,9 @@ class Sample:
     def __len__(self) -> int:
         return len(self.originals)
 
-    @property
-    def name(self) -> str:
-        """The kind, or what the contrast asks."""
-        return name_of(self.kinds)
-
-
-def name_of(group: Sequence[Perturbation]) -> str:
-    """The name of a kind alone, or of a contrast's two."""
-    return " nearer than ".join(kind.name for kind in group)
-
 
 def chosen_kinds(names: Sequence[str]) -> list[Perturbation]:
-    """The perturbations with these names, in the order of the table; all of them for the single name ``all``.
-
-    Raises:
-        InputError: for an unknown name, or none.
-    """
+    """The perturbations with these names, in the order of the table; all of them for the single name ``all``."""
     if list(names) == ["all"]:
         return list(KINDS.values())
     for name in names:
@@ -101,19 +82,18 @@ def chosen_kinds(names: Sequence[str]) -> list[Perturbation]:
     return [kind for name, kind in KINDS.items() if name in names]
 
 
-def with_contrasts(kinds: Sequence[Perturbation]) -> list[tuple[Perturbation, ...]]:
-    """Each kind alone, then the pairs of ``CONTRASTS`` of which both are among the kinds."""
+def with_contrasts(kinds: Sequence[Perturbation]) -> dict[str, tuple[Perturbation, ...]]:
+    """Each kind alone, then the pairs of ``CONTRASTS`` of which both are among the kinds, by name."""
     pairs = [(KINDS[keeping], KINDS[changing]) for keeping, changing in CONTRASTS]
-    return [*((kind,) for kind in kinds), *(pair for pair in pairs if set(pair) <= set(kinds))]
+    groups = [*((kind,) for kind in kinds), *(pair for pair in pairs if set(pair) <= set(kinds))]
+    return {" nearer than ".join(kind.name for kind in group): group for group in groups}
 
 
 def draw(corpus: ParsedCorpus, kinds: Sequence[Perturbation], most: int, seed: int) -> list[Sample]:
     """At most ``most`` sentences for each kind and each contrast; those with fewer than two are left out.
 
-    What is drawn for one does not depend on which others are asked for.
-
-    Raises:
-        InputError: if the corpus is of another language, lacks trees or tags, or has no sentence that a rule fits.
+    What is drawn for one does not depend on which others are asked for. InputError if the corpus is of another
+    language, lacks trees or tags, or has no sentence that a rule fits.
     """
     language = corpus.parser.get("language", "en")
     if language != "en":
@@ -151,24 +131,24 @@ def plain_sentences(parses: Parses) -> Array:
 
 
 def alter(
-    parses: Parses, order: Array, groups: Sequence[tuple[Perturbation, ...]], most: int, seed: int
+    parses: Parses, order: Array, groups: Mapping[str, tuple[Perturbation, ...]], most: int, seed: int
 ) -> list[Sample]:
     """The first ``most`` sentences in this order (k,) that all rules of a group fit and change, for each group."""
     spelling = spelling_of(parses)
     # The names are part of the seed, so that a group's random numbers do not depend on the other groups.
-    generators = [np.random.default_rng([seed, *" ".join(kind.name for kind in group).encode()]) for group in groups]
+    generators = [np.random.default_rng([seed, *" ".join(k.name for k in group).encode()]) for group in groups.values()]
     found: list[dict[int, list[Tokens]]] = [{} for _ in groups]
     for index in order.tolist():
         clause = Clause(parses.sentence(index), spelling)
-        for group, random, forms in zip(groups, generators, found, strict=True):
+        for group, random, forms in zip(groups.values(), generators, found, strict=True):
             if len(forms) < most and (altered := _altered(clause, group, random)):
                 forms[index] = [clause.sentence.tokens, *altered]
         if min(map(len, found)) == most:
             break
     samples = []
-    for group, forms in zip(groups, found, strict=True):
-        originals, *altered_by = ([each[k] for each in forms.values()] for k in range(len(group) + 1))
-        samples.append(Sample(group, parses.documents[np.array(list(forms), np.int64)], originals, altered_by))
+    for name, forms in zip(groups, found, strict=True):
+        originals, *altered_by = ([each[k] for each in forms.values()] for k in range(len(groups[name]) + 1))
+        samples.append(Sample(name, parses.documents[np.array(list(forms), np.int64)], originals, altered_by))
     return samples
 
 
@@ -194,34 +174,11 @@ def spelling_of(parses: Parses) -> Spelling:
 
 
 @dataclass(frozen=True)
-class Moved:
-    """How far altered sentences are from their originals, and how far those are from one another.
-
-    Attributes:
-        distances: (n,) 1 - cos(original, altered).
-        others: (n,) mean of 1 - cos(original, t) over the other originals t of the sample.
-    """
-
-    distances: Array
-    others: Array
-
-    @property
-    def relative(self) -> Array:
-        """(n,) the distances as shares of those to other sentences."""
-        shares: Array = self.distances / self.others
-        return shares
-
-
-@dataclass(frozen=True)
 class Row:
-    """One measure of one view, for one run or two.
+    """One measure of one view, or of ``WHOLE``, for one run or two.
 
-    Attributes:
-        sample: the sample's name.
-        view: name of the view, or ``WHOLE``.
-        found: the mean with its interval, of each run that has the view, by the run's place.
-        difference: the paired difference of two runs, if both have the view.
-        adjusted: its p by Holm's method.
+    ``found`` is the mean of each run that has the view, by the run's position; ``difference`` is paired, if both have
+    the view, and ``adjusted`` its p by Holm's method.
     """
 
     sample: str
@@ -231,38 +188,29 @@ class Row:
     adjusted: float | None = None
 
 
-def moved_by(original: Array, altered: Array) -> Moved:
-    """Distances of vectors (n, d), n at least 2, by cosine; a vector of zeros is at distance 1 from all others."""
-    original, altered = (_units(vectors) for vectors in (original, altered))
-    total = original.sum(axis=0)
-    own = np.einsum("nd,nd->n", original, original)
-    others = 1 - (original @ total - own) / (len(original) - 1)
-    distances = 1 - np.einsum("nd,nd->n", original, altered)
-    return Moved(np.where(distances <= ROUNDING, 0, distances), np.maximum(others, ROUNDING))
+def noticed(original: Array, altered: Sequence[Array]) -> Array:
+    """How far vectors (n, d) of altered sentences are from those of their originals, n at least 2, by cosine; (n,).
+
+    Of one form, its distances as shares of the mean distance of the original to the other originals. Of a contrast's
+    two, 1 where the first is nearer, 0 where the second is, a half where both are equally near. A vector of zeros is at
+    distance 1 from all others.
+    """
+    unit, *forms = (normalised(vectors.astype(np.float64)) for vectors in (original, *altered))
+    distances = [1 - np.einsum("nd,nd->n", unit, form) for form in forms]
+    distances = [np.where(each <= ROUNDING, 0, each) for each in distances]
+    if len(distances) == 2:
+        gaps = distances[1] - distances[0]
+        return np.where(np.abs(gaps) <= ROUNDING, 0.5, (gaps > 0).astype(float))
+    own = np.einsum("nd,nd->n", unit, unit)
+    others = 1 - (unit @ unit.sum(axis=0) - own) / (len(unit) - 1)
+    shares: Array = distances[0] / np.maximum(others, ROUNDING)
+    return shares
 
 
-def _units(vectors: Array) -> Array:
-    """The vectors (n, d) at length 1, in double precision."""
-    wide = vectors.astype(np.float64)
-    lengths = np.linalg.norm(wide, axis=1, keepdims=True)
-    units: Array = np.divide(wide, lengths, out=np.zeros_like(wide), where=lengths > 0)
-    return units
-
-
-def notice(
-    embedder: Embedder, samples: Sequence[Sample], progress: OnProgress | None = None
-) -> list[dict[str, list[Moved]]]:
-    """How far each sample's sentences move, by view.
+def notice(embedder: Embedder, samples: Sequence[Sample], progress: OnProgress | None = None) -> list[dict[str, Array]]:
+    """What ``noticed`` says of each sample, two sentences or more, by view; first that of ``WHOLE``.
 
     Originals and altered sentences are both given as words, so that the run's parser makes the trees of both.
-
-    Args:
-        embedder: a run.
-        samples: the sentences, at least two in each sample.
-        progress: called with the number of sentences encoded and the total.
-
-    Returns:
-        For each sample, what each of its kinds does, by the view's name; first that of ``WHOLE``.
     """
     texts = [[sample.originals, *sample.altered] for sample in samples]
     total, done, found = sum(len(form) for forms in texts for form in forms), 0, []
@@ -275,47 +223,28 @@ def notice(
         sentences = [words for form in forms for words in form]
         views = embedder.encode_views(sentences, progress=show)
         named = {WHOLE: embedder.joined(views), **dict(zip(embedder.view_names, views, strict=True))}
-        parts = {name: np.split(vectors, len(forms)) for name, vectors in named.items()}
-        found.append(
-            {name: [moved_by(original, each) for each in altered] for name, (original, *altered) in parts.items()}
-        )
+        by_form = {name: np.split(vectors, len(forms)) for name, vectors in named.items()}
+        found.append({name: noticed(original, altered) for name, (original, *altered) in by_form.items()})
         done += len(sentences)
     return found
 
 
-def rows_of_runs(samples: Sequence[Sample], runs: Sequence[Sequence[Mapping[str, Sequence[Moved]]]]) -> list[Row]:
-    """The table of one run, or of two with their differences: each sample, for each view.
+def rows_of_runs(samples: Sequence[Sample], runs: Sequence[Sequence[Mapping[str, Array]]]) -> list[Row]:
+    """The table of one run, or of two with their differences, from what ``notice`` returns for each.
 
     If all sentences of a sample are of one document, the bootstrap draws sentences.
-
-    Args:
-        samples: the sentences.
-        runs: for each run, what ``notice`` returns.
     """
     views = list(dict.fromkeys(view for run in runs for view in run[0]))
     rows = []
     for number, sample in enumerate(samples):
         documents = sample.documents if len(np.unique(sample.documents)) > 1 else np.arange(len(sample.documents))
         for view in views:
-            values = {k: outcomes(run[number][view]) for k, run in enumerate(runs) if view in run[number]}
+            values = {k: run[number][view] for k, run in enumerate(runs) if view in run[number]}
             found = {k: proportion(each, documents) for k, each in values.items()}
             difference = mean_difference(values[0], values[1], documents) if len(values) == 2 else None
             rows.append(Row(sample.name, view, found, difference))
     adjusted = iter(holm([row.difference.p for row in rows if row.difference]))
     return [replace(row, adjusted=next(adjusted)) if row.difference else row for row in rows]
-
-
-def outcomes(moved: Sequence[Moved]) -> Array:
-    """(n,) the relative distances of one kind.
-
-    Of a contrast, 1 where the first kind's form is nearer, 0 where the second's is, and a half where they are equally
-    near up to rounding.
-    """
-    if len(moved) == 1:
-        return moved[0].relative
-    gaps = moved[1].distances - moved[0].distances
-    nearer: Array = np.where(np.abs(gaps) <= ROUNDING, 0.5, (gaps > 0).astype(float))
-    return nearer
 
 
 def as_rich(rows: Sequence[Row], two: bool) -> Table:

@@ -1,7 +1,7 @@
 """The table of perturbations: rules over the trees of an English sentence that make another sentence of it.
 
-A rule takes a ``Clause`` and a random generator, and returns the new words, or None for a sentence that it does not
-fit. To add one, write such a function below ``@perturbation(name, keeps)``; the command and the tables find it.
+To add one, write a function below ``@perturbation(name, keeps)`` that takes a ``Clause`` and a random generator, and
+returns the new words, or None for a sentence that it does not fit; the command and the tables find it.
 
 After Zhu, Li and de Melo (2018), Ettinger (2018), Dasgupta et al. (2018), Naik et al. (2018), McCoy, Pavlick and Linzen
 (2019), Zhang, Baldridge and He (2019), and Sinha et al. (2021); docs/perturbations.md has the references.
@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.evaluation.perturbing.clause import ACCUSATIVE, NOMINATIVE, NOUNS, Clause, Span, listed
+from structviews.evaluation.perturbing.clause import ACCUSATIVE, NOMINATIVE, NOUNS, Clause, Span, Transitive, listed
 
-# A rule's result.
 Words = Sequence[str] | None
 Rule = Callable[[Clause, np.random.Generator], Words]
 
@@ -71,7 +70,7 @@ def perturbation(name: str, keeps: bool) -> Callable[[Rule], Rule]:
 def passive(clause: Clause, random: np.random.Generator) -> Words:
     """The dog bit the man. -> The man was bitten by the dog."""
     found = clause.transitive
-    return found and _passive(clause, found.subject, found.verb, found.object)
+    return found and _passive(clause, found, agent=found.subject, patient=found.object)
 
 
 @perturbation("cleft", keeps=True)
@@ -119,24 +118,24 @@ def swapped_conjuncts(clause: Clause, random: np.random.Generator) -> Words:
 @perturbation("swapped-arguments", keeps=False)
 def swapped_arguments(clause: Clause, random: np.random.Generator) -> Words:
     """The dog bit the man. -> The man bit the dog."""
-    found = clause.transitive
-    return _exchanged(clause, found.subject, found.object) if found and _exchangeable(clause) else None
+    found = _exchangeable(clause)
+    return found and _exchanged(clause, found.subject, found.object)
 
 
 @perturbation("swapped-passive", keeps=False)
 def swapped_passive(clause: Clause, random: np.random.Generator) -> Words:
     """The dog bit the man. -> The dog was bitten by the man."""
-    found = clause.transitive
-    if not found or not _exchangeable(clause) or clause.is_plural(found.subject) != clause.is_plural(found.object):
+    found = _exchangeable(clause)
+    if not found or clause.is_plural(found.subject) != clause.is_plural(found.object):
         return None
-    return _passive(clause, found.object, found.verb, found.subject)
+    return _passive(clause, found, agent=found.object, patient=found.subject)
 
 
 @perturbation("swapped-cleft", keeps=False)
 def swapped_cleft(clause: Clause, random: np.random.Generator) -> Words:
     """The dog bit the man. -> It was the man that bit the dog."""
-    found = clause.transitive
-    if not found or found.subject.start or not _exchangeable(clause) or _takes_no_focus(clause, found.object):
+    found = _exchangeable(clause)
+    if not found or found.subject.start or _takes_no_focus(clause, found.object):
         return None
     subject, behind = clause.words[slice(*found.subject)], clause.words[found.subject.end : found.verb + 1]
     rest = clause.words[found.object.end :]
@@ -194,26 +193,26 @@ def scrambled(clause: Clause, random: np.random.Generator) -> Words:
     return [*(words[i] for i in random.permutation(len(words))), last]
 
 
-def _passive(clause: Clause, agent: Span, verb: int, patient: Span) -> Words:
-    """The clause in the passive, its subject and object being ``agent`` and ``patient``, in any order."""
-    words, found = clause.words, clause.transitive
-    if not found or words[verb].lower() not in clause.participles or "by" in words[found.object.end :]:
+def _passive(clause: Clause, found: Transitive, agent: Span, patient: Span) -> Words:
+    """The clause in the passive; its subject and object are ``agent`` and ``patient``, in any order."""
+    words, verb = clause.words, clause.words[found.verb]
+    before, behind = words[: found.subject.start], words[found.object.end :]
+    if verb.lower() not in clause.participles or "by" in behind:
         return None
-    before, adverbs, behind = words[: found.subject.start], words[found.subject.end : verb], words[found.object.end :]
+    adverbs = words[found.subject.end : found.verb]
     copula = "were" if clause.is_plural(patient) else "was"
     subject, by = clause.in_case(patient, NOMINATIVE), clause.in_case(agent, ACCUSATIVE)
-    return [*before, *subject, copula, *adverbs, words[verb], "by", *by, *behind]
+    return [*before, *subject, copula, *adverbs, verb, "by", *by, *behind]
 
 
-def _exchangeable(clause: Clause) -> bool:
-    """Whether the subject and the object of a transitive clause can change places as they are."""
+def _exchangeable(clause: Clause) -> Transitive | None:
+    """The transitive clause, if its subject and its object can change places as they are."""
     found = clause.transitive
     if not found or clause.words[found.verb].lower() in SYMMETRIC:
-        return False
-    if clause.is_pronoun(found.subject) or clause.is_pronoun(found.object):
-        return False
+        return None
     # "the man and his dog": the possessor would come after what is his.
-    return not any(clause.tags[word] == "PRP$" for word in range(*found.subject))
+    possessive = any(clause.tags[word] == "PRP$" for word in range(*found.subject))
+    return None if possessive or clause.is_pronoun(found.subject) or clause.is_pronoun(found.object) else found
 
 
 def _takes_no_focus(clause: Clause, span: Span) -> bool:
@@ -233,13 +232,15 @@ def _conjuncts(clause: Clause, first: int, second: int) -> tuple[Span, Span] | N
     """Two coordinated nouns, both bare or both with a determiner only, and nothing that belongs to both."""
     own, others = clause.children[first], clause.children[second]
     joint = [child for child in others if clause.relations[child] == "cc"]
-    parts = [[child for child in own if child != second], [child for child in others if child not in joint]]
-    if len(joint) != 1 or len(parts[0]) != len(parts[1]) or len(parts[0]) > 1:
+    of_first, of_second = [child for child in own if child != second], [child for child in others if child not in joint]
+    size = len(of_first)
+    if len(joint) != 1 or size != len(of_second) or size > 1:
         return None
-    size = len(parts[0])
     spans = Span(first - size, first + 1), Span(second - size, second + 1)
-    determined = all(clause.tags[child] == "DT" and child == head - 1
-                     for part, head in zip(parts, (first, second), strict=True) for child in part)  # fmt: skip
+    determined = all(
+        clause.tags[child] == "DT" and child == head - 1
+        for child, head in zip([*of_first, *of_second], (first, second), strict=False)
+    )
     same = clause.words[slice(*spans[0])] == clause.words[slice(*spans[1])]
     together = spans[0].end == joint[0] == spans[1].start - 1 and clause.words[joint[0]] in ("and", "or")
     whole = Span(spans[0].start, spans[1].end)
@@ -270,9 +271,8 @@ def _can_trade(clause: Clause, one: int, other: int) -> bool:
 
 def _is_number(word: str) -> bool:
     """Whether a word is a numeral above one that another can replace."""
-    if word.lower() in NUMERALS:
-        return True
-    return bool(FIGURES.fullmatch(word)) and BOUNDS[0] <= int(word.replace(",", "")) < BOUNDS[-1]
+    is_figure = FIGURES.fullmatch(word) and BOUNDS[0] <= int(word.replace(",", "")) < BOUNDS[-1]
+    return word.lower() in NUMERALS or bool(is_figure)
 
 
 def _numbers_like(word: str, random: np.random.Generator) -> list[str]:

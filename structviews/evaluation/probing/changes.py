@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from structviews.evaluation.parses import Column, Parses
-from structviews.evaluation.probing.labels import NO_WORD, QUOTES, edit_distances, top_children, top_constituents
+from structviews.evaluation.probing.labels import NO_WORD, edit_distances, top_children, top_constituents
 from structviews.evaluation.probing.sampling import PARTS
 from structviews.runtime.arrays import Array, inverse_of, starts_of
 
+NO_WORDS: Array = np.empty(0, np.int64)
+QUOTES = ("``", "''", '"', "“", "”")
 COORDINATIONS = ("S_CC_S_.", "S_,_CC_S_.")
 REPLACED = ("NN", "NNS", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
 ROUNDS = 60
@@ -27,17 +29,17 @@ class Text(NamedTuple):
     lengths: Array
 
     @classmethod
-    def of(cls, parses: Parses, sentences: Array, words: Array | None = None) -> "Text":
-        """The sentences (k,), unaltered or with other words (indices) in the positions of ``words_of``."""
-        words = words_of(parses, sentences) if words is None else words
-        return cls(Column(parses.words.ids[words], parses.words.names), parses.lengths[sentences])
+    def of(cls, parses: Parses, sentences: Array, old: Array = NO_WORDS, new: Array = NO_WORDS) -> "Text":
+        """The sentences (k,), with the words ``old`` (c,) replaced by the words ``new`` (c,); all are word indices."""
+        ids = parses.words.ids.copy()
+        ids[old] = ids[new]
+        return cls(Column(ids[words_of(parses, sentences)], parses.words.names), parses.lengths[sentences])
 
 
 def words_of(parses: Parses, sentences: Array) -> Array:
     """Indices of the words of sentences (k,), concatenated."""
     lengths = parses.lengths[sentences]
-    shift = parses.starts[sentences] - starts_of(lengths)
-    words: Array = np.arange(lengths.sum()) + np.repeat(shift, lengths)
+    words: Array = np.arange(lengths.sum()) + np.repeat(parses.starts[sentences] - starts_of(lengths), lengths)
     return words
 
 
@@ -53,14 +55,6 @@ def pick_bigrams(parses: Parses, rng: np.random.Generator) -> Array:
     quoted = np.bincount(parses.sentences[parses.words.isin(*QUOTES)], minlength=len(parses)) > 0
     found = np.flatnonzero(fits)
     return one_a_sentence(parses, found[~quoted[parses.sentences[found]]], rng)
-
-
-def swap(parses: Parses, sentences: Array, bigrams: Array, changed: Array) -> Text:
-    """The sentences (k,), with the two words of the bigram swapped where ``changed`` (k,)."""
-    words = words_of(parses, sentences)
-    at = (starts_of(parses.lengths[sentences]) + bigrams - parses.starts[sentences])[changed]
-    words[at], words[at + 1] = words[at + 1], words[at]
-    return Text.of(parses, sentences, words)
 
 
 def one_a_sentence(parses: Parses, words: Array, rng: np.random.Generator) -> Array:
@@ -101,21 +95,11 @@ class Bigrams:
 def replace_words(
     parses: Parses, parts: Array, least: float, most: float, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """SOMO: a random noun or verb of each sentence, and a replacement with the same tag; (B,), -1 for none.
+    """SOMO: a random noun or verb of each sentence, and an occurrence of its replacement; (B,), -1 for none.
 
-    The replacement's bigrams with its left and right neighbours are about as frequent in the corpus as the original
-    word's, not counting its own occurrence: the counts plus one differ by at most a factor of two. Each replacement
-    word is used in one part only. Both words occur ``least`` to ``most`` times.
-
-    Args:
-        parses: the sentences.
-        parts: (B,) part of each sentence.
-        least: minimum corpus frequency of both words.
-        most: maximum corpus frequency.
-        rng: random number generator.
-
-    Returns:
-        The indices of the original word and of an occurrence of the replacement.
+    Both have the same tag and occur ``least`` to ``most`` times. The replacement's bigrams with its left and right
+    neighbours are about as frequent in the corpus as the original word's, not counting its own occurrence: the counts
+    plus one differ by at most a factor of two. Each replacement word is used in one of the ``parts`` (B,) only.
     """
     ids, bigrams = parses.words.ids, Bigrams(parses)
     counts = np.bincount(ids, minlength=len(parses.words.names))
@@ -149,28 +133,19 @@ def replace_words(
     return old, new
 
 
-def put(parses: Parses, sentences: Array, old: Array, new: Array, changed: Array) -> Text:
-    """The sentences (k,), with the word ``old`` (k,) replaced by ``new`` (k,) where ``changed`` (k,)."""
-    words = words_of(parses, sentences)
-    at = starts_of(parses.lengths[sentences]) + old - parses.starts[sentences]
-    words[at[changed]] = new[changed]
-    return Text.of(parses, sentences, words)
-
-
 class Coordinations(NamedTuple):
-    """Sentences (k,) of two coordinated clauses, and where their parts begin.
+    """Sentences (k,) of two coordinated clauses.
 
-    Attributes:
-        sentences: (k,) sentences.
-        conjunction: (k,) the first word after the first clause: the conjunction, or a comma before it.
-        second: (k,) the first word of the second clause.
-        stop: (k,) the first word after the second clause.
+    ``conjunction`` (k,) is the first word after the first clause, also if it is a comma; ``second`` the first word of
+    the second clause, and ``stop`` the one after it. ``longer`` is 1 if the first clause is longer, -1 if shorter,
+    else 0.
     """
 
     sentences: Array
     conjunction: Array
     second: Array
     stop: Array
+    longer: Array
 
 
 def coordinations(parses: Parses) -> Coordinations:
@@ -182,16 +157,10 @@ def coordinations(parses: Parses) -> Coordinations:
     sentence = parses.nodes.sentence[children]
     start = parses.starts[sentence] + parses.nodes.start[children]
     end = np.flatnonzero(np.diff(sentence, append=-1))
-    size = np.diff(end, prepend=-1)
-    first = end - size + 1
-    return Coordinations(sentence[end], start[first + 1], start[end - 1], start[end])
-
-
-def first_is_longer(parses: Parses, found: Coordinations) -> Array:
-    """1 if the first clause is longer than the second, -1 if shorter, 0 if equally long; (k,)."""
-    first = found.conjunction - parses.starts[found.sentences]
-    signs: Array = np.sign(first - (found.stop - found.second))
-    return signs
+    after_first = end - np.diff(end, prepend=-1) + 2
+    conjunction, second, stop = start[after_first], start[end - 1], start[end]
+    longer = np.sign(conjunction - parses.starts[sentence[end]] - (stop - second))
+    return Coordinations(sentence[end], conjunction, second, stop, longer)
 
 
 def invert(parses: Parses, found: Coordinations, changed: Array) -> Text:
@@ -221,8 +190,7 @@ def invert(parses: Parses, found: Coordinations, changed: Array) -> Text:
 def tree_neighbours(parses: Parses, parts: Array, anchors: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """For each anchor (k,), the nearest and farthest by tree of eight random sentences of its length and part.
 
-    Distances are :func:`edit_distances`. Both are -1 where they are equally far, or where the anchor's length and part
-    have no other sentence; (k,) each.
+    Both (k,) are -1 where they are equally far, or where the anchor's length and part have no other sentence.
     """
     cells = (parts + 1) * (int(parses.lengths.max()) + 1) + parses.lengths
     order = np.argsort(cells, kind="stable")

@@ -1,27 +1,15 @@
-"""Labels of probing tasks, computed for many parsed sentences at once with array operations.
+"""Labels of probing tasks, computed for many parsed sentences at once; B sentences, n words, m nodes as in ``parses``.
 
 The published tasks are those of Conneau et al. (2018, "What you can cram into a single vector"), as described in the
 README of SentEval's ``data/probing``. Labels come from the corpus's trees, so automatic parses pass on their errors.
-
-Shapes: B sentences, n words, m nodes, as in ``parses``.
 """
 
 import numpy as np
 
 from structviews.evaluation.parses import Column, Parses
-from structviews.runtime.arrays import Array
+from structviews.runtime.arrays import Array, starts_of
 
-LENGTH_BINS = (9, 13, 17, 21, 26)
-"""Minimum length of each class but the first; for sentences of 5 to 28 words, SentEval's six bins."""
-PRESENT, PAST = ("VBP", "VBZ"), ("VBD",)
-QUOTES = ("``", "''", '"', "“", "”")
-CLOSING = (".", "?", "!")
 NO_WORD = -1
-
-
-def length_bins(lengths: Array) -> Array:
-    """SentLen: length class of each sentence; (B,), 0 to 5."""
-    return np.searchsorted(LENGTH_BINS, lengths, side="right")
 
 
 def tree_depths(parses: Parses) -> Array:
@@ -33,13 +21,10 @@ def tree_depths(parses: Parses) -> Array:
 
 
 def top_children(parses: Parses) -> tuple[Array, Column]:
-    """The children of the top clause of each tree, in text order.
+    """The children of the top clause of each tree: the nodes (k,), by sentence and in text order, and their labels.
 
     Binarisation is undone. A word without a constituent of its own is labelled with its tag, or with the word itself if
     the corpus has no tags. If the root is a unary chain (``S+VP``), the clause has a single child.
-
-    Returns:
-        The nodes (k,), grouped by sentence, and their labels.
     """
     nodes = parses.nodes
     is_leaf = nodes.word >= 0
@@ -76,12 +61,6 @@ def top_constituents(parses: Parses) -> Column:
     return Column(ids, np.array(names, dtype=object))
 
 
-def main_verbs(parses: Parses) -> Array:
-    """Tense: the root of each dependency tree if it is a verb in present or past tense, else -1; (B,)."""
-    finite = parses.tags.isin(*PRESENT, *PAST)[parses.roots]
-    return np.where(finite, parses.roots, NO_WORD)
-
-
 def arguments(parses: Parses, *relations: str) -> Array:
     """SubjNum, ObjNum: the root's only dependent with one of these relations if it is a common noun, else -1; (B,)."""
     dependents = np.flatnonzero(parses.relations.isin(*relations) & (parses.heads[parses.head_words] == 0))
@@ -103,12 +82,6 @@ def mean_head_distances(parses: Parses) -> Array:
     return sums / np.maximum(counts, 1)
 
 
-def root_quarters(parses: Parses) -> Array:
-    """RootPos: the quarter of the sentence that contains the root of the dependency tree; (B,), 0 to 3."""
-    quarters: Array = 4 * parses.positions[parses.roots] // parses.lengths
-    return quarters
-
-
 def thirds_by_length(values: Array, lengths: Array) -> Array:
     """The third, 0 to 2, that each value falls into among sentences of the same length; (B,).
 
@@ -123,14 +96,11 @@ def thirds_by_length(values: Array, lengths: Array) -> Array:
 
 
 def prepositional_phrases(parses: Parses) -> tuple[Array, Array]:
-    """PPAttach: prepositions in "verb, object, preposition, noun", and whether the PP attaches to the object.
+    """PPAttach: prepositions (k,) in "verb, object, preposition, noun", and whether the PP attaches to the object.
 
     After Ratnaparkhi, Reynar and Roukos (1994): the preposition directly follows the noun that is the verb's direct
     object, and the PP depends on that noun (``nmod``) or on the verb (``obl``). Only sentences with exactly one such
     preposition count.
-
-    Returns:
-        The prepositions (k,), as word indices, and whether each attaches to the noun, (k,) bool.
     """
     marks = np.flatnonzero(parses.relations.isin("case") & parses.tags.isin("IN", "TO") & (parses.positions > 0))
     nouns = parses.tags.isin("NN", "NNS", "NNP", "NNPS")
@@ -147,37 +117,23 @@ def prepositional_phrases(parses: Parses) -> tuple[Array, Array]:
     return marks[fits], to_noun[fits]
 
 
-def brackets(parses: Parses) -> tuple[Array, Array]:
-    """The labelled constituents of all sentences, including unary chains over single words.
-
-    Returns:
-        The sentence of each (k,), and a key (k,) that is equal for constituents with the same span and label.
-    """
-    nodes = parses.nodes
-    labelled = np.flatnonzero(nodes.levels > 0)
-    position = nodes.start[labelled].astype(np.int64) * (int(nodes.end.max()) + 1) + nodes.end[labelled]
-    return nodes.sentence[labelled], position * len(parses.labels.names) + parses.labels.ids[labelled]
-
-
 def edit_distances(parses: Parses, first: Array, second: Array) -> Array:
-    """Edit distances between constituency trees of sentences of equal length; (p,).
+    """Edit distances (p,) between the constituency trees of pairs of sentences, (p,) each, of equal length.
 
     Operations are the deletion and insertion of a constituent, with the words aligned one to one. So the distance is
     the number of labelled constituents that are in one tree only (for unlabelled trees, Robinson and Foulds, 1981).
-
-    Args:
-        parses: the sentences.
-        first: (p,) sentences.
-        second: (p,) sentences, each as long as its counterpart in ``first``.
     """
-    sentence, bracket = brackets(parses)
-    counts = np.bincount(sentence, minlength=len(parses))
-    starts = np.cumsum(counts) - counts
-    pairs, limit = np.arange(len(first)), int(bracket.max()) + 1
+    # A key for each constituent, also for unary chains over single words; equal for the same span and label.
+    nodes = parses.nodes
+    labelled = np.flatnonzero(nodes.levels > 0)
+    span = nodes.start[labelled].astype(np.int64) * (int(nodes.end.max()) + 1) + nodes.end[labelled]
+    bracket = span * len(parses.labels.names) + parses.labels.ids[labelled]
+    counts = np.bincount(nodes.sentence[labelled], minlength=len(parses))
+    starts, pairs, limit = starts_of(counts), np.arange(len(first)), int(bracket.max()) + 1
     keys = []
     for side in (first, second):
         sizes = counts[side]
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        within = np.arange(sizes.sum()) - np.repeat(starts_of(sizes), sizes)
         keys.append(np.repeat(pairs, sizes) * limit + bracket[np.repeat(starts[side], sizes) + within])
     both = np.sort(np.concatenate(keys))
     shared = both[1:][both[1:] == both[:-1]] // limit

@@ -1,8 +1,8 @@
 """Write probing tasks to files in SentEval's format."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,14 +25,13 @@ LEAST_OF_PART = 50
 MANIFEST, INTACT = "probing.json", "intact.parsed"
 
 
-@dataclass(frozen=True)
-class TaskResult:
+class TaskResult(NamedTuple):
     """The result for a task: number of examples per part and labels, or why it was left out."""
 
-    task: ProbingTask
-    counts: tuple[int, ...] = ()
-    labels: tuple[str, ...] = ()
-    reason: str = ""
+    name: str
+    counts: list[int]
+    labels: list[str]
+    reason: str
 
 
 def make_tasks(
@@ -44,17 +43,11 @@ def make_tasks(
     seed: int = 1,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> list[TaskResult]:
-    """Write every task that the corpus has enough examples for.
+    """Write every task that the corpus has enough examples for into a new or empty folder.
 
-    ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees.
-
-    Args:
-        corpus: a parsed corpus.
-        folder: a new or empty folder.
-        size: maximum number of training examples per task; the other two parts have a tenth of it each.
-        sentences: maximum number of sentences to read, from randomly drawn shards.
-        seed: random seed.
-        progress: called with a description of each stage.
+    ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees. A task has
+    at most ``size`` training examples, and a tenth of it in each other part; at most ``sentences`` are read, from
+    randomly drawn shards.
 
     Raises:
         InputError: if a size is too small, the folder exists, or the corpus is too small for any task.
@@ -76,13 +69,15 @@ def make_tasks(
             progress(name)
             # Each task has its own random numbers, so that it does not depend on the others.
             pool = Pool(parses, parts, (size, size // 10, size // 10), np.random.default_rng([seed, number]))
-            examples, result = make_task(TASKS[name], pool)
-            results.append(result)
+            examples, reason = make_task(TASKS[name], pool)
             if examples:
                 write_examples(unfinished / file, examples)
                 rows += [parses.rows[chosen] for chosen in examples.intact]
+                results.append(TaskResult(name, examples.counts.tolist(), sorted(set(examples.labels)), ""))
+            else:
+                results.append(TaskResult(name, [], [], reason))
         if not rows:
-            few = f"{results[0].task.name}: {results[0].reason}"
+            few = f"{results[0].name}: {results[0].reason}"
             raise InputError(f"{corpus.path}: too small for any task ({few}): give a larger corpus")
         progress("trees")
         write_subset(corpus, np.unique(np.concatenate(rows)), unfinished / INTACT)
@@ -95,34 +90,31 @@ def make_tasks(
             "sentences": dict(zip(PARTS, counts, strict=True)),
             "documents": len(np.unique(parses.documents)),
             "tasks": {
-                each.task.name: {
-                    "file": PROBING[each.task.name],
+                each.name: {
+                    "file": PROBING[each.name],
                     "examples": dict(zip(PARTS, each.counts, strict=True)),
-                    "labels": list(each.labels),
+                    "labels": each.labels,
                 }
                 for each in results
                 if not each.reason
             },
-            "left_out": {each.task.name: each.reason for each in results if each.reason},
+            "left_out": {each.name: each.reason for each in results if each.reason},
         }
         write_json(unfinished / MANIFEST, described)
         return results
 
 
-def make_task(task: ProbingTask, pool: Pool) -> tuple[Examples | None, TaskResult]:
-    """The examples of a task, or None, and its result."""
+def make_task(task: ProbingTask, pool: Pool) -> tuple[Examples | None, str]:
+    """The examples of a task, or None and why it has none."""
     lacking = [need for need in task.needs if need in pool.parses.lacking]
     if lacking:
-        return None, TaskResult(
-            task, reason=f"the corpus has no {lacking[0]}{'' if lacking[0] == 'tags' else ' trees'}"
-        )
+        return None, f"the corpus has no {lacking[0]}{'' if lacking[0] == 'tags' else ' trees'}"
     examples = task.make(pool)
-    counts = tuple(np.bincount(examples.parts, minlength=len(PARTS)).tolist())
-    names = tuple(sorted(set(examples.labels)))
-    if min(counts) < LEAST_OF_PART or len(names) < 2:
-        few = f"{counts[0]:,} / {counts[1]:,} / {counts[2]:,} examples; every part needs {LEAST_OF_PART}"
-        return None, TaskResult(task, reason=few)
-    return examples, TaskResult(task, counts, names)
+    counts = examples.counts
+    if counts.min() < LEAST_OF_PART or len(set(examples.labels)) < 2:
+        few = " / ".join(f"{count:,}" for count in counts)
+        return None, f"{few} examples; every part needs {LEAST_OF_PART}"
+    return examples, ""
 
 
 def write_examples(path: Path, examples: Examples) -> None:

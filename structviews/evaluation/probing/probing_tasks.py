@@ -1,7 +1,6 @@
 """The probing tasks: how each selects and labels sentences from a pool of parsed ones.
 
-The first ten are those of Conneau et al. (2018) with SentEval's file names; ``docs/probing.md`` describes them, and
-how a smaller corpus changes them.
+Ten are those of Conneau et al. (2018); ``docs/probing.md`` describes them, and how a smaller corpus changes them.
 """
 
 from collections.abc import Callable
@@ -22,6 +21,8 @@ ODD_FREQUENCY = (40, 400)
 CONTENT_WORDS = 1_000
 SENTENCES_PER_WORD = 240
 """Sentences per content word: about ten examples of each word in the smallest part."""
+LENGTH_BINS = (9, 13, 17, 21, 26)
+"""Minimum length of each class but the first; for sentences of 5 to 28 words, SentEval's six bins."""
 DEPTHS = range(5, 13)
 SEQUENCES = 19
 LEAST_OF_CLASS = 10
@@ -29,13 +30,10 @@ LEAST_OF_CLASS = 10
 
 
 class Pool(NamedTuple):
-    """The sentences that tasks are made from.
+    """The sentences that tasks are made from, and the task's random number generator.
 
-    Attributes:
-        parses: the sentences.
-        parts: (B,) part of each sentence, -1 for repetitions of an earlier one.
-        most: maximum number of examples in each part of a task.
-        rng: the task's random number generator.
+    ``parts`` (B,) are those of the sentences, -1 for repetitions of an earlier one; ``most`` is the maximum number of
+    examples in each.
     """
 
     parses: Parses
@@ -43,22 +41,17 @@ class Pool(NamedTuple):
     most: tuple[int, ...]
     rng: np.random.Generator
 
-    def scale(self, examples: Array) -> float:
-        """Factor, at most 1, for the published word frequencies: the corpus size relative to the published one.
-
-        Args:
-            examples: (k,) bool or numbers; nonzero entries count as examples.
-        """
-        return min(1.0, np.count_nonzero(examples) / PUBLISHED_SIZE)
+    def scale(self, examples: int) -> float:
+        """Factor, at most 1, for the published word frequencies: the size of the corpus relative to the published."""
+        return min(1.0, examples / PUBLISHED_SIZE)
 
 
 @dataclass(frozen=True)
 class Examples:
-    """The examples of a task, by part.
+    """The k examples of a task, by part.
 
     Attributes:
-        parts: (k,) part of each example.
-        labels: (k,) label of each example, strings.
+        parts, labels: (k,) part and label of each; labels are strings.
         texts: the sentences, or first and second sentences of pairs.
         intact: pool sentences that are used unaltered, any number of arrays.
     """
@@ -68,22 +61,21 @@ class Examples:
     texts: list[Text]
     intact: list[Array]
 
+    @property
+    def counts(self) -> Array:
+        """Number of examples of each part."""
+        return np.bincount(self.parts, minlength=len(PARTS))
+
 
 class ProbingTask(NamedTuple):
-    """A probing task.
+    """What makes a task's examples from a pool, and the annotations that it needs, by their names in ``lacking``."""
 
-    Attributes:
-        name: as in ``eval --tasks`` and ``PROBING``; published tasks have the names of SentEval's code.
-        needs: required annotations: ``tags``, ``dependency`` or ``constituency`` trees.
-        make: makes the examples from a pool.
-    """
-
-    name: str
     needs: tuple[str, ...]
     make: Callable[[Pool], Examples]
 
 
 TASKS: dict[str, ProbingTask] = {}
+"""By the names of ``eval --tasks`` and ``PROBING``; published tasks have the names of SentEval's code."""
 TAGS, DEPENDENCY, CONSTITUENCY = "tags", "dependency", "constituency"
 
 
@@ -91,21 +83,16 @@ def probing_task(name: str, *needs: str) -> Callable[[Callable[[Pool], Examples]
     """Decorator: enter what makes a task in ``TASKS``."""
 
     def enter(make: Callable[[Pool], Examples]) -> Callable[[Pool], Examples]:
-        TASKS[name] = ProbingTask(name, needs, make)
+        TASKS[name] = ProbingTask(needs, make)
         return make
 
     return enter
 
 
 def sampled(pool: Pool, sentences: Array, classes: Array, names: Array, strata: Array | None = None) -> Examples:
-    """A class-balanced sample of unaltered sentences.
+    """A class-balanced sample of the candidate ``sentences`` (k,) with these classes (k,), unaltered.
 
-    Args:
-        pool: the pool.
-        sentences: (k,) candidates.
-        classes: (k,) class of each candidate.
-        names: label of each class.
-        strata: (k,) stratum of each candidate; the classes are balanced within strata.
+    ``names`` are the labels of the classes, which are balanced within ``strata`` (k,).
     """
     parts = pool.parts[sentences]
     keep = common(classes, parts)
@@ -120,8 +107,8 @@ def common(classes: Array, parts: Array) -> Array:
     n_classes = int(classes.max(initial=0)) + 1
     inside = parts >= 0
     counts = np.bincount(parts[inside] * n_classes + classes[inside], minlength=len(PARTS) * n_classes)
-    is_kept: Array = (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
-    return is_kept
+    enough: Array = (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
+    return enough
 
 
 def intact(pool: Pool, sentences: Array, names: Array, taken: Array) -> Examples:
@@ -138,7 +125,7 @@ def strings(*names: object) -> Array:
 @probing_task("Length")
 def sentence_length(pool: Pool) -> Examples:
     """SentLen: the length class of the sentence, of six."""
-    bins = labels.length_bins(pool.parses.lengths)
+    bins = np.searchsorted(LENGTH_BINS, pool.parses.lengths, side="right")
     return sampled(pool, np.arange(len(bins)), bins, strings(*range(6)))
 
 
@@ -151,10 +138,7 @@ def word_content(pool: Pool) -> Examples:
     counts = np.bincount(words.ids, minlength=len(words.names))
     by_rank = np.argsort(-counts, kind="stable")[2 * n_words :]
     long = np.array([len(name) >= 4 for name in words.names])
-    targets = by_rank[long[by_rank]][:n_words]
-    is_target = np.zeros(len(words.names), dtype=bool)
-    is_target[targets] = True
-    hits = np.flatnonzero(is_target[words.ids])
+    hits = np.flatnonzero(np.isin(words.ids, by_rank[long[by_rank]][:n_words]))
     alone = np.bincount(parses.sentences[hits], minlength=len(parses)) == 1
     hits = hits[alone[parses.sentences[hits]]]
     return sampled(pool, parses.sentences[hits], words.ids[hits], words.names)
@@ -184,37 +168,23 @@ def top_constituents(pool: Pool) -> Examples:
     Uses only sequences that end with the tag of the full stop and contain no other punctuation or quotes.
     """
     sequences = labels.top_constituents(pool.parses)
-    plain = np.array([_ends_plainly(name) for name in sequences.names])
+    paths = [name.split("_") for name in sequences.names]
+    plain = np.array([last == "." and all(label[:1].isalpha() for label in inner) for *inner, last in paths])
     sentences = np.flatnonzero(plain[sequences.ids] & (pool.parts >= 0))
     ids, parts = sequences.ids[sentences], pool.parts[sentences]
     counts = np.bincount(ids, minlength=len(sequences.names))
     frequent = np.argsort(-counts, kind="stable")[:SEQUENCES]
-    is_class = np.zeros(len(sequences.names), dtype=bool)
-    is_class[frequent] = True
-    is_class = is_class[ids] & common(ids, parts)
-    return sampled(
-        pool, sentences, np.where(is_class, ids, len(sequences.names)), np.append(sequences.names, ["OTHER"])
-    )
-
-
-def _ends_plainly(sequence: str) -> bool:
-    *inner, last = sequence.split("_")
-    return last == "." and all(label[:1].isalpha() for label in inner)
+    classes = np.where(np.isin(ids, frequent) & common(ids, parts), ids, len(sequences.names))
+    return sampled(pool, sentences, classes, np.append(sequences.names, ["OTHER"]))
 
 
 def changed_or_not(
     pool: Pool, sentences: Array, names: Array, strata: Callable[[Array], Array] | None = None
 ) -> tuple[Array, Array, Array]:
-    """Split candidates at random into unaltered ones, class 0, and ones to change, class 1, and balance them.
+    """Split candidates (k,) at random into unaltered ones, class 0, and ones to change, class 1, and balance them.
 
-    Args:
-        pool: the pool.
-        sentences: (k,) candidates.
-        names: the labels of both classes.
-        strata: maps the classes (k,) to strata (k,) within which they are balanced.
-
-    Returns:
-        The selected candidates, whether each is to be changed, and their labels.
+    ``names`` are the labels of both classes; ``strata`` maps the classes (k,) to strata (k,) within which they are
+    balanced. Returns the selected candidates, whether each is to be changed, and their labels.
     """
     classes = pool.rng.integers(2, size=len(sentences))
     groups = strata(classes) if strata else np.zeros(len(sentences), dtype=np.int64)
@@ -229,20 +199,22 @@ def bigram_shift(pool: Pool) -> Examples:
     found = np.flatnonzero(bigrams >= 0)
     taken, changed, names = changed_or_not(pool, found, strings("O", "I"))
     chosen = found[taken]
-    text = changes.swap(pool.parses, chosen, bigrams[chosen], changed)
+    first = bigrams[chosen[changed]]
+    second = first + 1
+    text = Text.of(pool.parses, chosen, np.append(first, second), np.append(second, first))
     return Examples(pool.parts[chosen], names, [text], [chosen[~changed]])
 
 
 @probing_task("OddManOut", TAGS)
 def odd_man_out(pool: Pool) -> Examples:
     """SOMO: whether a noun or verb was replaced, C, or not, O."""
-    scale = pool.scale(pool.parts >= 0)
+    scale = pool.scale(int((pool.parts >= 0).sum()))
     least, most = (frequency * scale for frequency in ODD_FREQUENCY)
     old, new = changes.replace_words(pool.parses, pool.parts, least, most, pool.rng)
     found = np.flatnonzero(new >= 0)
     taken, changed, names = changed_or_not(pool, found, strings("O", "C"))
     chosen = found[taken]
-    text = changes.put(pool.parses, chosen, old[chosen], new[chosen], changed)
+    text = Text.of(pool.parses, chosen, old[chosen[changed]], new[chosen[changed]])
     return Examples(pool.parts[chosen], names, [text], [chosen[~changed]])
 
 
@@ -250,9 +222,8 @@ def odd_man_out(pool: Pool) -> Examples:
 def coordination_inversion(pool: Pool) -> Examples:
     """CoordInv: whether two coordinated clauses were inverted, I, or not, O; balanced by which clause is longer."""
     found = changes.coordinations(pool.parses)
-    longer = changes.first_is_longer(pool.parses, found)
     taken, changed, names = changed_or_not(
-        pool, found.sentences, strings("O", "I"), lambda classes: 1 + longer * (1 - 2 * classes)
+        pool, found.sentences, strings("O", "I"), lambda classes: 1 + found.longer * (1 - 2 * classes)
     )
     chosen = changes.Coordinations(*(each[taken] for each in found))
     text = changes.invert(pool.parses, chosen, changed)
@@ -267,7 +238,7 @@ def target_words(pool: Pool, words: Array, classes: dict[str, tuple[str, ...]]) 
     parses = pool.parses
     sentences = np.flatnonzero((words >= 0) & (pool.parts >= 0))
     counts = np.bincount(parses.words.ids, minlength=len(parses.words.names))
-    least, most = (frequency * pool.scale(sentences >= 0) for frequency in TARGET_FREQUENCY)
+    least, most = (frequency * pool.scale(len(sentences)) for frequency in TARGET_FREQUENCY)
     frequency = counts[parses.words.ids[words[sentences]]]
     sentences = sentences[(frequency >= least) & (frequency <= most)]
     sentences = sentences[deal_words(parses.words.ids[words[sentences]], pool.parts[sentences], pool.rng)]
@@ -278,7 +249,9 @@ def target_words(pool: Pool, words: Array, classes: dict[str, tuple[str, ...]]) 
 @probing_task("Tense", TAGS, DEPENDENCY)
 def tense(pool: Pool) -> Examples:
     """Tense: whether the main verb is in the present or past tense."""
-    return target_words(pool, labels.main_verbs(pool.parses), {"PRES": labels.PRESENT, "PAST": labels.PAST})
+    parses = pool.parses
+    main_verbs = np.where(parses.tags.isin("VBP", "VBZ", "VBD")[parses.roots], parses.roots, labels.NO_WORD)
+    return target_words(pool, main_verbs, {"PRES": ("VBP", "VBZ"), "PAST": ("VBD",)})
 
 
 @probing_task("SubjNumber", TAGS, DEPENDENCY)
@@ -305,8 +278,9 @@ def head_distance(pool: Pool) -> Examples:
 @probing_task("RootPosition", DEPENDENCY)
 def root_position(pool: Pool) -> Examples:
     """RootPos: which quarter of the sentence contains its root; balanced within each length."""
-    quarters = labels.root_quarters(pool.parses)
-    return sampled(pool, np.arange(len(quarters)), quarters, strings(0, 1, 2, 3), pool.parses.lengths)
+    lengths = pool.parses.lengths
+    quarters = 4 * pool.parses.positions[pool.parses.roots] // lengths
+    return sampled(pool, np.arange(len(quarters)), quarters, strings(0, 1, 2, 3), lengths)
 
 
 @probing_task("PPAttachment", TAGS, DEPENDENCY)

@@ -11,12 +11,7 @@ MOST_CORRELATION = 0.1
 
 
 def deal_documents(documents: Array, rng: np.random.Generator) -> Array:
-    """Assign sentences to parts, 0 to 2 as in ``PARTS``; all sentences of a document go to the same part.
-
-    Args:
-        documents: (B,) document of each sentence.
-        rng: shuffles the documents.
-    """
+    """Assign sentences to parts, 0 to 2 as in ``PARTS``, by their ``documents`` (B,), each of which stays whole."""
     names, index, counts = np.unique(documents, return_inverse=True, return_counts=True)
     order = rng.permutation(len(names))
     # A document goes to the part that its middle sentence falls into in this order.
@@ -29,22 +24,15 @@ def deal_documents(documents: Array, rng: np.random.Generator) -> Array:
 def deal_words(words: Array, parts: Array, rng: np.random.Generator) -> Array:
     """Assign each target word to the part where it is most frequent, relative to the part's size.
 
-    So no word is a target in two parts, and rare words, which are the majority, lose few examples.
-
-    Args:
-        words: (k,) target word of each example.
-        parts: (k,) part of the example's document.
-        rng: breaks ties.
-
-    Returns:
-        Whether each example is kept; (k,) bool.
+    So no word is a target in two parts, and rare words, which are the majority, lose few examples. Of the target words
+    (k,) and the parts (k,) of their documents, returns which examples stay, (k,) bool.
     """
     names, index = np.unique(words, return_inverse=True)
     counts = np.bincount(index * len(PARTS) + parts, minlength=len(names) * len(PARTS)).reshape(-1, len(PARTS))
     density = counts / np.bincount(parts, minlength=len(PARTS)).clip(1)
     home = (density + 1e-12 * rng.random(density.shape)).argmax(axis=1)
-    is_kept: Array = home[index] == parts
-    return is_kept
+    stays: Array = home[index] == parts
+    return stays
 
 
 def balance(labels: Array, strata: Array, parts: Array, most: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -55,28 +43,27 @@ def balance(labels: Array, strata: Array, parts: Array, most: tuple[int, ...], r
         strata: (k,) stratum of each example, from 0: a property that must not predict the class.
         parts: (k,) part of each example; -1 for none: never selected.
         most: maximum number of examples in each part.
-        rng: draws the examples.
-
-    Returns:
-        The selected examples, by part, in random order within a part.
+        rng: draws the examples, which are returned by part, in random order within a part.
     """
     n_classes, n_strata = int(labels.max(initial=0)) + 1, int(strata.max(initial=0)) + 1
     cells = (parts * n_strata + strata) * n_classes + labels
     available = np.bincount(cells[parts >= 0], minlength=len(PARTS) * n_strata * n_classes)
     quota = available.reshape(len(PARTS), n_strata, n_classes).min(axis=2)
     fraction = np.minimum(1, np.array(most) / (n_classes * quota.sum(axis=1)).clip(1))
-    quota = _rounded(quota * fraction[:, None], np.array(most) // n_classes)
-    return draw(cells, np.repeat(quota.ravel(), n_classes), parts, rng)
+    quota = quota * fraction[:, None]
+    # Rounded down; the remainder goes to the strata with the largest fractions.
+    whole = np.floor(quota + 1e-9).astype(np.int64)
+    wanted = np.minimum(np.round(quota.sum(axis=1)).astype(np.int64), np.array(most) // n_classes)
+    spare = wanted - whole.sum(axis=1)
+    ranks = np.argsort(np.argsort(whole - quota, axis=1, kind="stable"), axis=1, kind="stable")
+    whole += (ranks < spare[:, None]) & (quota > whole)
+    return draw(cells, np.repeat(whole.ravel(), n_classes), parts, rng)
 
 
 def draw(cells: Array, quotas: Array, parts: Array, rng: np.random.Generator) -> Array:
     """Draw the quota of examples of each cell; returned by part, in random order within a part.
 
-    Args:
-        cells: (k,) cell of each example.
-        quotas: (c,) number of examples to draw from each cell.
-        parts: (k,) part of each example; -1 for none: never selected.
-        rng: draws.
+    ``cells`` and ``parts`` (k,) are those of each example; part -1 is never selected. ``quotas`` (c,) are the cells'.
     """
     shuffled = rng.permutation(np.flatnonzero(parts >= 0))
     by_cell = shuffled[np.argsort(cells[shuffled], kind="stable")]
@@ -85,30 +72,13 @@ def draw(cells: Array, quotas: Array, parts: Array, rng: np.random.Generator) ->
     return taken[np.argsort(parts[taken], kind="stable")]
 
 
-def _rounded(quota: Array, most: Array) -> Array:
-    """Round quotas (parts, strata) down, then give the remainder to the strata with the largest fractions."""
-    whole = np.floor(quota + 1e-9).astype(np.int64)
-    spare = np.minimum(np.round(quota.sum(axis=1)).astype(np.int64), most) - whole.sum(axis=1)
-    order = np.argsort(whole - quota, axis=1, kind="stable")
-    ranks = np.argsort(order, axis=1, kind="stable")
-    rounded: Array = whole + ((ranks < spare[:, None]) & (quota > whole))
-    return rounded
-
-
 def decorrelate(available: Array, most: int) -> Array:
-    """How many examples to take from each cell of a table so that row and column are nearly uncorrelated.
+    """How many examples, ``most`` in all, to take from each cell so that row and column are nearly uncorrelated.
 
     After Conneau et al. (2018), who sampled a subset that matches a bivariate Gaussian with diagonal covariance: quotas
-    follow the product of two Gaussians with the means and deviations of rows and columns, capped at the available
-    examples. Larger samples are capped more. Returns the largest sample with a correlation of at most 0.1, or the one
-    with the smallest correlation if there is none.
-
-    Args:
-        available: (rows, columns) number of available examples.
-        most: maximum number of examples to take.
-
-    Returns:
-        (rows, columns) number of examples to take.
+    follow the product of two Gaussians with the means and deviations of rows and columns, capped at the ``available``
+    examples (rows, columns). Larger samples are capped more. Returns the largest sample with a correlation of at most
+    0.1, or the one with the smallest correlation if there is none.
     """
     target = np.outer(*(_gaussian(available.sum(axis=axis)) for axis in (1, 0)))
     sizes = most * 0.9 ** np.arange(80)

@@ -1,9 +1,7 @@
 """Sentence analogies: if A is to B as C is to D, is D the nearest sentence to ``v(C) + v(B) - v(A)``?
 
-The task of Logeswaran and Lee (2018, appendix A): each tuple gives four questions, one for each of its sentences as
-the answer. The candidates are the sentences of all tuples and a large pool.
-
-Shapes: t tuples, u distinct sentences in them, q = 4 t questions, n pool sentences, d dimensions.
+The task of Logeswaran and Lee (2018, appendix A): each of t tuples gives four questions, one for each of its sentences
+as the answer. The candidates are the u distinct sentences of all tuples and the n of a large pool.
 """
 
 from dataclasses import dataclass
@@ -31,13 +29,9 @@ AT_ONCE = 2**27
 
 @dataclass(frozen=True)
 class Tuples:
-    """Analogies between sentences.
+    """Analogies between u distinct sentences, as ``texts`` comparable with the pool's and ready to encode.
 
-    Attributes:
-        texts: the u distinct sentences, as text comparable with the pool's.
-        sentences: the same sentences, ready to encode.
-        rows: (t, 4) indices of sentences A, B, C and D.
-        categories: category of each tuple.
+    ``rows`` (t, 4) are the indices of sentences A, B, C and D of each tuple; it has one of the ``categories``.
     """
 
     texts: list[str]
@@ -46,40 +40,10 @@ class Tuples:
     categories: list[str]
 
 
-@dataclass(frozen=True)
-class Analogies:
-    """Results for the questions of one category, or of all.
-
-    Attributes:
-        ranks: rank of the right answer among all candidates except the three sentences of the query.
-        misled: (q,) how many of these three score at least as high as the right answer.
-    """
-
-    ranks: Ranks
-    misled: np.ndarray
-
-    def scores(self) -> dict[str, float]:
-        """Accuracies and recall from 0 to 1, and the median rank, counted from 1."""
-        first = self.ranks.recalled(1)
-        return {
-            "questions": len(self.misled),
-            "accuracy": float(first.mean()),
-            "accuracy, inputs among the candidates": float((first * (self.misled == 0)).mean()),
-            "recall@10": float(self.ranks.recalled(10).mean()),
-            "median rank": self.ranks.median(),
-        }
-
-
 def read_tuples(path: Path, pool: Pool) -> Tuples:
     """Read analogies: four tab-separated sentences per line; a line ``: name`` starts a category.
 
-    Args:
-        path: the file.
-        pool: determines when two sentences are the same.
-
-    Raises:
-        InputError: if the file cannot be read or has no tuples, or a line does not have four different sentences;
-            the message names file and line.
+    The pool determines when two sentences are the same. InputError names a line without four different sentences.
     """
     found: dict[str, Sentence] = {}
     rows: dict[str, int] = {}
@@ -109,41 +73,54 @@ def answer(
 ) -> dict[str, dict[str, float]]:
     """Answer every question by cosine; returns the scores of each category, in the order of the file, and of ``all``.
 
-    Args:
-        tuples: the analogies.
-        pool: further candidates; a sentence that is also in a tuple counts once.
-        run: the run's folder.
-        embedder: the run's embedder, with the desired representation.
-        progress: called with the progress of encoding the pool.
+    The sentences of the pool are further candidates; one that is also in a tuple counts once.
     """
     vectors = embedder.encode(tuples.sentences)
     own = pool.rows_of(tuples.texts)
     questions = tuples.rows[:, QUESTIONS].reshape(-1, 4)
-    found = rank_answers(vectors, questions, pool_vectors(pool, run, embedder, progress), np.sort(own[own >= 0]))
-    return scores_by_category(found, np.repeat(tuples.categories, len(QUESTIONS)))
+    candidates = pool_vectors(pool, run, embedder, progress)
+    ranks, misled = rank_answers(vectors, questions, candidates, np.sort(own[own >= 0]))
+    return scores_by_category(ranks, misled, np.repeat(tuples.categories, len(QUESTIONS)))
 
 
-def scores_by_category(found: Analogies, categories: np.ndarray) -> dict[str, dict[str, float]]:
-    """Scores of each category (q,), in order of appearance, and of all questions."""
-    scores = {}
-    for name in dict.fromkeys(categories.tolist()):
-        chosen = categories == name
-        scores[name] = Analogies(Ranks(found.ranks.higher[chosen], found.ranks.tied[chosen]), found.misled[chosen])
-    return {name: each.scores() for name, each in scores.items()} | {NO_CATEGORY: found.scores()}
+def scores_by_category(ranks: Ranks, misled: np.ndarray, categories: np.ndarray) -> dict[str, dict[str, float]]:
+    """Scores of each category (q,), in order of appearance, and of all questions; see ``rank_answers``.
+
+    Accuracies and recall are from 0 to 1, median ranks counted from 1.
+    """
+
+    def scores(chosen: np.ndarray) -> dict[str, float]:
+        found = Ranks(ranks.higher[chosen], ranks.tied[chosen])
+        first = found.recalled(1)
+        return {
+            "questions": len(first),
+            "accuracy": float(first.mean()),
+            "accuracy, inputs among the candidates": float((first * (misled[chosen] == 0)).mean()),
+            "recall@10": float(found.recalled(10).mean()),
+            "median rank": found.median(),
+        }
+
+    of_categories = {name: scores(categories == name) for name in dict.fromkeys(categories.tolist())}
+    return of_categories | {NO_CATEGORY: scores(np.full(len(categories), True))}
 
 
-def rank_answers(vectors: np.ndarray, questions: np.ndarray, pool: np.ndarray, hidden: np.ndarray) -> Analogies:
+def rank_answers(
+    vectors: np.ndarray, questions: np.ndarray, pool: np.ndarray, hidden: np.ndarray
+) -> tuple[Ranks, np.ndarray]:
     """Rank the right answers.
 
     Args:
         vectors: (u, d) vectors of the tuples' sentences.
         questions: (q, 4) for each question, the two sentences to add, the one to subtract, and the right answer.
-        pool: (n, d) vectors of further candidates.
-        hidden: rows of the pool that are not candidates, ascending.
+        pool: (n, d) vectors of further candidates, but for the ``hidden`` rows, ascending.
+
+    Returns:
+        The rank of each right answer among all candidates except the three sentences of the query, and (q,) how many
+        of these three score at least as high.
     """
     queries = vectors[questions[:, 0]] + vectors[questions[:, 1]] - vectors[questions[:, 2]]
     right = np.empty(len(questions), np.float32)
-    higher, tied, misled = np.zeros((3, len(questions)), np.int64)
+    counts, misled = np.zeros((2, len(questions)), np.int64), np.zeros(len(questions), np.int64)
     unit_queries, unit = normalised(queries), normalised(vectors)
     size = max(AT_ONCE // (4 * len(vectors)), 1)
     for start in range(0, len(questions), size):
@@ -153,10 +130,8 @@ def rank_answers(vectors: np.ndarray, questions: np.ndarray, pool: np.ndarray, h
         inputs = np.take_along_axis(scores, questions[some, :3], axis=1)
         misled[some] = (inputs >= right[some, None]).sum(axis=1)
         np.put_along_axis(scores, questions[some, :3], -np.inf, axis=1)
-        higher[some] = (scores > right[some, None]).sum(axis=1)
-        tied[some] = (scores == right[some, None]).sum(axis=1)
-    rivals = count_rivals(queries, pool, right, hidden)
-    return Analogies(Ranks(higher + rivals.higher, tied + rivals.tied), misled)
+        counts[:, some] = Ranks.among(scores, right[some, None])
+    return Ranks(*np.add(counts, count_rivals(queries, pool, right, hidden))), misled
 
 
 def entry(

@@ -4,7 +4,6 @@ Shapes: n distinct sentences, d dimensions.
 """
 
 import hashlib
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -27,33 +26,53 @@ from structviews.runtime.files import clear, file_hash, text_lines
 from structviews.runtime.terminal import OnProgress
 
 
-class Pool(ABC):
-    """The distinct sentences of a source.
+class Pool:
+    """The distinct sentences of a parsed corpus, or of a text with one sentence per line.
+
+    Args:
+        path: folder of the corpus, or text file.
+        tokenised: whether lines, here and in ``read``, are already tokenised (separated by white space).
 
     Attributes:
-        path: path of the source.
+        corpus: the parsed corpus, if it is one; its sentences come with their trees.
         checksum: checksum of the source and how it is read.
         texts: the n distinct sentences as text, in order of first appearance; equal texts are the same sentence.
-        places: (n,) first occurrence of each: line of a text, from 1, or sentence of a parsed corpus, from 0.
         counts: (n,) number of occurrences of each.
-        lines: (n,) line of the source text with the first occurrence of each, from 1.
-        documents: (n,) document with the first occurrence of each, from 1.
+        positions: (n,) first occurrence of each: line of a text, from 1, or sentence of a parsed corpus, from 0.
+        lines, documents: (n,) line of the source text and document of that occurrence, from 1.
+
+    Raises:
+        InputError: if the source cannot be read or is empty.
     """
 
-    lines: np.ndarray
-    documents: np.ndarray
-
-    def __init__(self, path: Path, checksum: str, texts: Sequence[str], first: int):
-        self.path = path
-        self.checksum = checksum
+    def __init__(self, path: Path, tokenised: bool = False):
+        self.path, self._tokenised = path, tokenised
+        self.corpus = ParsedCorpus.open(path) if path.is_dir() else None
+        texts: list[str] = []
+        lines: list[np.ndarray] = []
+        documents: list[np.ndarray] = []
+        if self.corpus is not None:
+            self.path, self.checksum, first = self.corpus.path, self.corpus.fingerprint, 0
+            for shard in self.corpus.tables():
+                texts += pc.binary_join(shard["tokens"].cast(pa.list_(pa.string())), " ").to_pylist()
+                lines.append(shard["line"].to_numpy())
+                documents.append(shard["document"].to_numpy() + 1)
+        else:
+            texts = [" ".join(line.split()) for line in text_lines(path)]
+            self.checksum, first = f"{file_hash(path)} {'tokenised' * tokenised}", 1
+            blank = np.array([True, *(not text for text in texts)])
+            lines.append(np.arange(1, len(texts) + 1))
+            documents.append(np.cumsum(blank[:-1] & ~blank[1:]))
         counts = Counter(texts)
-        places = dict(zip(reversed(texts), range(first + len(texts) - 1, first - 1, -1), strict=True))
+        first_of = {texts[i]: i for i in reversed(range(len(texts)))}
         del counts[""]  # blank lines, as between documents
         if not counts:
-            raise InputError(f"{path}: empty: give a file or corpus with sentences")
+            raise InputError(f"{self.path}: empty: give a file or corpus with sentences")
         self.texts = list(counts)
         self.counts = np.fromiter(counts.values(), np.int64, len(counts))
-        self.places = np.fromiter((places[text] for text in counts), np.int64, len(counts))
+        found = np.fromiter((first_of[text] for text in counts), np.int64, len(counts))
+        self.positions = found + first
+        self.lines, self.documents = np.concatenate(lines)[found], np.concatenate(documents)[found]
         self._rows = {text: row for row, text in enumerate(self.texts)}
 
     def __len__(self) -> int:
@@ -63,10 +82,28 @@ class Pool(ABC):
         """The row of each text, -1 if it is not in the pool."""
         return np.array([self._rows.get(text, -1) for text in texts], dtype=np.int64)
 
+    def shown(self, row: int) -> str:
+        """A sentence as readers write it."""
+        return plain_text(self.texts[row].split()) if self.corpus is not None else self.texts[row]
+
     def describe(self, row: int) -> str:
         """A sentence with its location and, if repeated, its number of further occurrences."""
         times = f" (and {self.counts[row] - 1:,} more)" if self.counts[row] > 1 else ""
-        return f"{self.path}:{self.places[row]}{times}  {self.texts[row]}"
+        return f"{self.path}:{self.positions[row]}{times}  {self.texts[row]}"
+
+    def sentences(self, start: int, stop: int) -> list[Sentence]:
+        """Distinct sentences ``start`` to ``stop``, ready to encode."""
+        if self.corpus is not None:
+            return [self.corpus.sentence(int(position)) for position in self.positions[start:stop]]
+        return [text.split() if self._tokenised else text for text in self.texts[start:stop]]
+
+    def read(self, line: str) -> tuple[str, Sentence]:
+        """A sentence from elsewhere, as text comparable with the pool's, and ready to encode."""
+        words = line.split()
+        if self.corpus is None:
+            return " ".join(words), words if self._tokenised else " ".join(words)
+        (sentence,) = Preparer(Parsed.of(self.corpus)).prepare([words if self._tokenised else line], ())
+        return " ".join(sentence.tokens), sentence.tokens
 
     @contextmanager
     def naming(self, rows: Sequence[int] | np.ndarray) -> Iterator[None]:
@@ -74,86 +111,13 @@ class Pool(ABC):
         try:
             yield
         except SentenceError as error:
-            raise InputError(f"{self.path}:{self.places[rows[error.index]]}: {error.reason}") from None
-
-    def shown(self, row: int) -> str:
-        """A sentence as readers write it."""
-        return self.texts[row]
-
-    @abstractmethod
-    def sentences(self, start: int, stop: int) -> list[Sentence]:
-        """Distinct sentences ``start`` to ``stop``, ready to encode."""
-
-    @abstractmethod
-    def read(self, line: str) -> tuple[str, Sentence]:
-        """A sentence from elsewhere, as text comparable with the pool's, and ready to encode."""
-
-
-def open_pool(path: Path, tokenised: bool = False) -> Pool:
-    """A pool from a parsed corpus, or from a text file with one sentence per line.
-
-    Args:
-        path: folder of the corpus, or text file.
-        tokenised: whether lines, here and in ``Pool.read``, are already tokenised (separated by white space).
-
-    Raises:
-        InputError: if it cannot be read or is empty.
-    """
-    return CorpusPool(path, tokenised) if path.is_dir() else TextPool(path, tokenised)
-
-
-class TextPool(Pool):
-    """A text with one sentence per line; see ``open_pool``."""
-
-    def __init__(self, path: Path, tokenised: bool = False):
-        self._tokenised = tokenised
-        texts = [" ".join(line.split()) for line in text_lines(path)]
-        checksum = f"{file_hash(path)} {'tokenised' * tokenised}"
-        super().__init__(path, checksum, texts, first=1)
-        blank = np.array([True, *(not text for text in texts)])
-        self.lines = self.places
-        self.documents = np.cumsum(blank[:-1] & ~blank[1:])[self.places - 1]
-
-    def sentences(self, start: int, stop: int) -> list[Sentence]:
-        return [text.split() if self._tokenised else text for text in self.texts[start:stop]]
-
-    def read(self, line: str) -> tuple[str, Sentence]:
-        text = " ".join(line.split())
-        return text, text.split() if self._tokenised else text
-
-
-class CorpusPool(Pool):
-    """A parsed corpus: its sentences come with their trees; see ``open_pool``."""
-
-    def __init__(self, path: Path, tokenised: bool = False):
-        self._corpus = corpus = ParsedCorpus.open(path)
-        self._tokenised = tokenised
-        texts: list[str] = []
-        columns: dict[str, list[np.ndarray]] = {"line": [], "document": []}
-        for shard in corpus.tables():
-            texts += pc.binary_join(shard["tokens"].cast(pa.list_(pa.string())), " ").to_pylist()
-            for name, parts in columns.items():
-                parts.append(shard[name].to_numpy())
-        super().__init__(corpus.path, corpus.fingerprint, texts, first=0)
-        self.lines = np.concatenate(columns["line"])[self.places]
-        self.documents = np.concatenate(columns["document"])[self.places] + 1
-
-    def shown(self, row: int) -> str:
-        return plain_text(self.texts[row].split())
-
-    def sentences(self, start: int, stop: int) -> list[Sentence]:
-        return [self._corpus.sentence(int(place)) for place in self.places[start:stop]]
-
-    def read(self, line: str) -> tuple[str, Sentence]:
-        (sentence,) = Preparer(Parsed.of(self._corpus)).prepare([line.split() if self._tokenised else line], ())
-        tokens = sentence.tokens
-        return " ".join(tokens), tokens
+            raise InputError(f"{self.path}:{self.positions[rows[error.index]]}: {error.reason}") from None
 
 
 def vectors_path(pool: Pool, run: Path, embedder: Embedder) -> Path:
     """File of the pool's vectors by a run: in ``POOL.vectors``, named by the run and a hash of all inputs."""
-    made_of = f"{model_checksum(run)} {embedder.description} {pool.checksum}"
-    key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+    inputs = f"{model_checksum(run)} {embedder.description} {pool.checksum}"
+    key = hashlib.sha256(inputs.encode()).hexdigest()[:16]
     return pool.path.with_name(f"{pool.path.name}.vectors") / f"{run.resolve().name}-{key}.npy"
 
 
@@ -163,36 +127,30 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
     Vectors are written block by block to a temporary file, which is renamed when complete; an interrupted encoding
     resumes where it stopped. Digests of the blocks are checked before they are used; a damaged file is made again.
 
-    Args:
-        pool: the sentences.
-        run: the run's folder.
-        embedder: the run's embedder, with the desired representation.
-        progress: called with the number of encoded sentences and their total.
-
     Raises:
         InputError: if a sentence cannot be encoded, a vector is not finite, or another process is writing the file.
     """
     path = vectors_path(pool, run, embedder)
     journal, partial = path.with_suffix(".digests"), path.with_name(f".{path.name}.partial")
     layout = Layout(len(pool), embedder.dim, AT_ONCE)
+
+    def block(start: int, stop: int) -> np.ndarray:
+        def show(done: int, total: int) -> None:
+            if progress:
+                progress(start + (stop - start) * done // total, len(pool))
+
+        show(0, 1)  # before the first sentences are parsed
+        with pool.naming(range(start, stop)):
+            vectors = embedder.encode(pool.sentences(start, stop), show_progress_bar=show)
+            check_finite(vectors)
+        return vectors
+
     vectors = read_blocks(path, journal, layout)
     clear(path)
     if vectors is None:  # missing, or damaged
         path.parent.mkdir(exist_ok=True)
-        write_blocks(path, partial, journal, layout, lambda start, stop: _block(pool, embedder, start, stop, progress))
+        write_blocks(path, partial, journal, layout, block)
         vectors = read_blocks(path, journal, layout)
     if vectors is None:
         raise InputError(f"{path}: was changed while it was being written: run the same command again")
-    return vectors
-
-
-def _block(pool: Pool, embedder: Embedder, start: int, stop: int, progress: OnProgress | None) -> np.ndarray:
-    def show(done: int, total: int) -> None:
-        if progress:
-            progress(start + (stop - start) * done // total, len(pool))
-
-    show(0, 1)  # before the first sentences are parsed
-    with pool.naming(range(start, stop)):
-        vectors = embedder.encode(pool.sentences(start, stop), show_progress_bar=show)
-        check_finite(vectors)
     return vectors

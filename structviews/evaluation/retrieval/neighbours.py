@@ -11,20 +11,18 @@ from rich.text import Text
 
 from structviews.encoding.representation import normalised
 from structviews.evaluation.retrieval.ranking import Ranks
-from structviews.runtime.terminal import Table as RichTable
+from structviews.runtime.arrays import starts_of
+from structviews.runtime.terminal import Table
 
-FIRST_BLOCK = 256
-BLOCK_BYTES = 2**26
+FIRST_BLOCK, BLOCK_BYTES = 256, 2**26
 QUERIES = 512
 """Queries scored at once."""
 
 
 class Found(NamedTuple):
-    """The nearest vectors of each query, nearest first; ties are ordered by row.
+    """The nearest vectors of each query, nearest first: cosines (q, k) and rows (q, k); ties are ordered by row.
 
-    Attributes:
-        scores: (q, k) cosines; -inf where there are fewer than k.
-        rows: (q, k) rows of the vectors; -1 where there are fewer than k.
+    Where there are fewer than k, the cosine is -inf and the row -1.
     """
 
     scores: np.ndarray
@@ -36,104 +34,75 @@ class Found(NamedTuple):
         return [(score, row) for score, row in pairs if row >= 0]
 
 
-def blocks(n: int, d: int) -> Iterator[slice]:
-    """Cut n rows of d float32 numbers into slices; each slice and its scores take at most ``BLOCK_BYTES``.
-
-    Slices start small and double in size, so that few scores of a block beat those found before it.
-    """
-    most = max(BLOCK_BYTES // (4 * max(d, QUERIES)), 1)
-    start, size = 0, min(FIRST_BLOCK, most)
-    while start < n:
-        yield slice(start, min(start + size, n))
-        start, size = start + size, min(2 * size, most)
-
-
 def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """Cosines of queries ``(q, d)`` with vectors ``(n, d)``; the vectors are read once, block by block.
+    """Cosines of queries ``(q, d)`` with vectors ``(n, d)``, which are read once, block by block.
 
-    Args:
-        queries: float32.
-        vectors: float32, such as a memory-mapped array.
-        hidden: (h,) rows of vectors to exclude, ascending: they score -inf.
+    A block and its scores take at most ``BLOCK_BYTES``. Blocks start small and double in size, so that few scores of
+    a block beat those found before it. The ``hidden`` rows, ascending, score -inf.
 
     Yields:
         The slice of queries, the slice of vectors, and their cosines; 0 for zero vectors.
     """
     unit = normalised(queries)
-    for block in blocks(*vectors.shape):
+    n, d = vectors.shape
+    most = max(BLOCK_BYTES // (4 * max(d, QUERIES)), 1)
+    start, size = 0, min(FIRST_BLOCK, most)
+    while start < n:
+        block = slice(start, min(start + size, n))
         candidates = normalised(np.asarray(vectors[block]))
         unwanted = hidden[np.searchsorted(hidden, block.start) : np.searchsorted(hidden, block.stop)] - block.start
-        for start in range(0, len(unit), QUERIES):
-            some = slice(start, min(start + QUERIES, len(unit)))
+        for first in range(0, len(unit), QUERIES):
+            some = slice(first, min(first + QUERIES, len(unit)))
             scores = unit[some] @ candidates.T
             scores[:, unwanted] = -np.inf
             yield some, block, scores
+        start, size = block.stop, min(2 * size, most)
 
 
 def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray | None = None) -> Found:
-    """Exact search for the k vectors with the highest cosine to each query.
+    """Exact search for the k vectors (n, d), which may be memory-mapped, with the highest cosine to each query (q, d).
 
-    Args:
-        queries: (q, d) float32.
-        vectors: (n, d) float32, such as a memory-mapped array.
-        k: number of neighbours, at least 1.
-        itself: (q,) row of the query itself, which is excluded; -1 for none.
+    ``itself`` (q,) is the row of the query itself, which is excluded; -1 for none.
     """
     found = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1))
     own = np.full(len(queries), -1) if itself is None else itself
-    for some, block, scores in scored(queries, vectors, np.empty(0, np.int64)):
-        rows = np.arange(block.start, block.stop)
+    for some, block, cosines in scored(queries, vectors, np.empty(0, np.int64)):
+        candidates = np.arange(block.start, block.stop)
         # On a tie with the last one found, the earlier row stays.
-        query, position = np.nonzero((scores > found.scores[some, -1:]) & (rows != own[some, None]))
-        _merge(found, some, query, rows[position], scores[query, position])
+        query, position = np.nonzero((cosines > found.scores[some, -1:]) & (candidates != own[some, None]))
+        if not len(query):
+            continue
+        n = len(cosines)
+        queried = np.concatenate([np.repeat(np.arange(n), k), query])
+        scores = np.concatenate([found.scores[some].ravel(), cosines[query, position]])
+        rows = np.concatenate([found.rows[some].ravel(), candidates[position]])
+        order = np.lexsort((rows, -scores, queried))
+        counts = np.bincount(queried, minlength=n)
+        rank = np.arange(len(order)) - np.repeat(starts_of(counts), counts)
+        best = order[rank < k].reshape(n, k)
+        found.scores[some], found.rows[some] = scores[best], rows[best]
     return found
 
 
-def _merge(found: Found, some: slice, query: np.ndarray, row: np.ndarray, score: np.ndarray) -> None:
-    """Merge rows with their scores into ``found``; ``query`` is the index of each within ``some``."""
-    k = found.rows.shape[1]
-    if not len(query):
-        return
-    n = len(found.rows[some])
-    queries = np.concatenate([np.repeat(np.arange(n), k), query])
-    values = np.concatenate([found.scores[some].ravel(), score])
-    rows = np.concatenate([found.rows[some].ravel(), row])
-    order = np.lexsort((rows, -values, queries))
-    counts = np.bincount(queries, minlength=n)
-    position = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    best = order[position < k].reshape(n, k)
-    found.scores[some], found.rows[some] = values[best], rows[best]
-
-
 def count_rivals(queries: np.ndarray, vectors: np.ndarray, scores: np.ndarray, hidden: np.ndarray) -> Ranks:
-    """Count the vectors that score higher than, and equal to, a given score for each query.
+    """Count the vectors (n, d) that score higher than, and equal to, a given score (q,) for each query (q, d).
 
-    Args:
-        queries: (q, d) float32.
-        vectors: (n, d) float32, such as a memory-mapped array.
-        scores: (q,) float32 cosines.
-        hidden: (h,) rows of vectors to exclude, ascending.
+    The ``hidden`` rows of the vectors, ascending, do not count.
     """
-    higher, tied = np.zeros((2, len(queries)), np.int64)
+    counts = np.zeros((2, len(queries)), np.int64)
     for some, _, rivals in scored(queries, vectors, hidden):
-        higher[some] += (rivals > scores[some, None]).sum(axis=1)
-        tied[some] += (rivals == scores[some, None]).sum(axis=1)
-    return Ranks(higher, tied)
+        counts[:, some] += Ranks.among(rivals, scores[some, None])
+    return Ranks(*counts)
 
 
-def as_rich(
-    queries: Sequence[str], found: Sequence[tuple[str, Found]], describe: Callable[[int], str]
-) -> list[RichTable]:
-    """Terminal output: one table per query, one column per run.
+def as_rich(queries: Sequence[str], found: Sequence[tuple[str, Found]], describe: Callable[[int], str]) -> list[Table]:
+    """Tables for the terminal, one per query, with a column for each run's name and what it found.
 
-    Args:
-        queries: the q query sentences.
-        found: each run's name, and what it found.
-        describe: gives the sentence of a row.
+    ``describe`` gives the sentence of a row.
     """
     tables = []
     for number, query in enumerate(queries):
-        table = RichTable(title=Text(query), title_justify="left", show_lines=True)
+        table = Table(title=Text(query), title_justify="left", show_lines=True)
         for name, _ in found:
             table.add_column(Text(name), ratio=1, overflow="fold")
         columns = [[f"{score:.3f}  {describe(row)}" for score, row in each.of(number)] for _, each in found]

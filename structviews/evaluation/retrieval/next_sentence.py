@@ -13,17 +13,13 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.ranking import (
-    Trials,
-    cosine_scores,
-    neighbour_trials,
-    ranks_of_first,
-)
+from structviews.evaluation.retrieval.ranking import Trials, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import Proportion, proportion
 from structviews.objectives import OBJECTIVES
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import MEMBERS
 from structviews.runs.settings_file import Parsed, load_run, read_settings, run_corpus, run_kind
+from structviews.runtime.arrays import inverse_of
 from structviews.runtime.terminal import OnProgress, Table
 from structviews.runtime.wording import counted
 
@@ -35,13 +31,9 @@ CANDIDATES = (1000, 500, 200, 100, 50, 20)
 
 @dataclass(frozen=True)
 class Passages:
-    """The sentences to retrieve from.
+    """The m sentences to retrieve from, in corpus order, with their documents (m,) and positions (m,) in these.
 
-    Attributes:
-        sentences: m sentences with their trees, in corpus order.
-        documents: (m,) document of each sentence.
-        positions: (m,) position of each sentence in its document.
-        chosen: which documents are used, ``held out`` or ``all``.
+    ``chosen`` says which documents are used: ``held out`` or ``all``.
     """
 
     sentences: list[ParsedSentence]
@@ -50,9 +42,7 @@ class Passages:
     chosen: str
 
     def trials(self, candidates: int | Sequence[int] = CANDIDATES) -> Trials:
-        """Trials for every sentence followed by its next one: that sentence and others, ``candidates`` in all.
-
-        See ``neighbour_trials`` for several numbers.
+        """Trials for every sentence followed by its next one; ``candidates`` as the size of ``neighbour_trials``.
 
         Raises:
             InputError: if there are too few sentences, or all are in one document.
@@ -70,91 +60,62 @@ class Passages:
 
 @dataclass(frozen=True)
 class ContextScores:
-    """Scores of next-sentence retrieval.
+    """Scores of a run: recall at each of ``AMONG`` and the mean reciprocal rank, with intervals over documents.
 
-    Attributes:
-        recall: recall at each of ``AMONG``, with intervals over documents.
-        reciprocal_rank: mean reciprocal rank, with its interval.
-        median_rank: median rank, counted from 1.
+    The median rank is counted from 1; ``dim`` are the dimensions of the run's vectors.
     """
 
-    recall: dict[int, Proportion]
-    reciprocal_rank: Proportion
+    shares: dict[str, Proportion]
     median_rank: float
-
-    def as_json(self) -> dict[str, Any]:
-        """For the results file."""
-        shares = {f"recall@{k}": found for k, found in self.recall.items()}
-        shares["mean reciprocal rank"] = self.reciprocal_rank
-        intervals = {name: {"value": p.value, "low": p.low, "high": p.high} for name, p in shares.items()}
-        return intervals | {"median rank": self.median_rank}
+    dim: int
 
 
 def corpus_of(runs: Sequence[Path]) -> Path:
-    """The corpus that the runs were trained on, from their settings.
-
-    Raises:
-        InputError: if their settings name no corpus, or several.
-    """
-    named = {Path(corpus).resolve(): corpus for run in runs for corpus in _corpora(run)}
+    """The corpus that the runs were trained on, from their settings; InputError if they name none, or several."""
+    corpora = [corpus for run in runs for each in unjoined(run) if (corpus := run_corpus(each))]
+    named = {Path(corpus).resolve(): corpus for corpus in corpora}
     if len(named) != 1:
         found = f"the runs have several corpora ({', '.join(named.values())})" if named else "the runs name no corpus"
         raise InputError(f"{found}: give one with --corpus")
     return Path(next(iter(named.values())))
 
 
-def _corpora(run: Path) -> list[str]:
+def unjoined(run: Path) -> Iterator[Path]:
+    """The run, or the members of a joined one, and theirs."""
     if run_kind(run) == JOINED:
-        return [corpus for member in _members(run) for corpus in _corpora(member)]
-    corpus = run_corpus(run)
-    return [corpus] if corpus else []
-
-
-def _members(run: Path) -> list[Path]:
-    return [run / MEMBERS / str(name) for name in read_settings(run).get("members", [])]
+        for name in read_settings(run).get("members", []):
+            yield from unjoined(run / MEMBERS / str(name))
+    else:
+        yield run
 
 
 def trainings(run: Path) -> Iterator[tuple[TrainConfig, Parsed]]:
-    """The training configurations behind a run's weights: its own, its members', and that of the run it started from.
-
-    Raises:
-        InputError: if one of these runs no longer exists.
-    """
-    kind = run_kind(run)
-    if kind == JOINED:
-        for member in _members(run):
-            yield from trainings(member)
-    elif kind == "trained":
-        config, parsed = load_run(run)
-        yield config, parsed
-        if config.data.init_from:
-            yield from trainings(Path(config.data.init_from))
+    """The training configurations behind a run's weights: its own or its members', and those that it started from."""
+    for each in unjoined(run):
+        if run_kind(each) == "trained":
+            config, parsed = load_run(each)
+            yield config, parsed
+            if config.data.init_from:
+                yield from trainings(Path(config.data.init_from))
 
 
 def unseen(runs: Sequence[Path], corpus: ParsedCorpus, documents: np.ndarray) -> np.ndarray:
     """Mask ``(m,)`` of the sentences of a corpus that no run was trained on: those held out by all runs trained on it.
 
-    Args:
-        runs: the runs' folders.
-        corpus: the corpus.
-        documents: ``(m,)`` document of each sentence.
+    ``documents (m,)`` are the sentences' documents.
     """
     free = np.ones(len(documents), dtype=bool)
-    for run in runs:
-        for config, parsed in trainings(run):
-            if parsed.fingerprint == corpus.fingerprint:
-                whole = indivisible(documents, OBJECTIVES[config.objective.name].reads_neighbours)
-                free &= held_out(whole, config.optimisation.seed, config.data.held_out)
+    for config, parsed in (each for run in runs for each in trainings(run)):
+        if parsed.fingerprint == corpus.fingerprint:
+            whole = indivisible(documents, OBJECTIVES[config.objective.name].reads_neighbours)
+            free &= held_out(whole, config.optimisation.seed, config.data.held_out)
     return free
 
 
 def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Passages:
     """Read at most ``most`` sentences from documents of a corpus that no run was trained on.
 
-    If there are more, whole documents are drawn at random.
-
-    Raises:
-        InputError: if there is no such document.
+    If there are more, whole documents are drawn at random, at least one. InputError if there is none.
     """
     documents, positions = (
         np.concatenate([shard[name].to_numpy() for shard in corpus.tables()]) for name in ("document", "position")
@@ -163,44 +124,31 @@ def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Pass
     rows = np.flatnonzero(free)
     if not len(rows):
         raise InputError(f"{corpus.path}: the runs were trained on all its documents: give another --corpus")
-    rows = rows[drawn(documents[rows], most)]
+    _, index, sizes = np.unique(documents[rows], return_inverse=True, return_counts=True)
+    order = np.random.default_rng(SEED).permutation(len(sizes))
+    fits = np.cumsum(sizes[order]) <= most
+    fits[0] = True
+    rows = rows[fits[inverse_of(order)][index]]
     sentences = [corpus.sentence(row) for row in rows.tolist()]
     return Passages(sentences, documents[rows], positions[rows], "all" if free.all() else "held out")
 
 
-def drawn(documents: np.ndarray, most: int) -> np.ndarray:
-    """Mask ``(m,)`` of sentences in randomly drawn documents, up to ``most`` sentences but at least one document."""
-    _, index, sizes = np.unique(documents, return_inverse=True, return_counts=True)
-    order = np.random.default_rng(SEED).permutation(len(sizes))
-    fits = np.cumsum(sizes[order]) <= most
-    fits[0] = True
-    chosen = np.zeros(len(sizes), dtype=bool)
-    chosen[order[fits]] = True
-    return chosen[index]
-
-
 def measure(
     embedder: Embedder, passages: Passages, trials: Trials, progress: OnProgress | None = None
-) -> tuple[ContextScores, int]:
-    """Rank the candidates of each sentence by cosine; returns the scores and the dimensions of the vectors.
-
-    Raises:
-        InputError: if vectors are not finite, or there are fewer than two documents.
-    """
+) -> ContextScores:
+    """Rank the candidates of each sentence by cosine; InputError if vectors are not finite."""
     vectors = embedder.encode(passages.sentences, show_progress_bar=progress)
     ranks = ranks_of_first(cosine_scores(vectors, trials))
-    scores = ContextScores(
-        {k: proportion(ranks.recalled(k), trials.documents, seed=SEED) for k in AMONG},
-        proportion(ranks.reciprocal(), trials.documents, seed=SEED),
-        ranks.median(),
-    )
-    return scores, vectors.shape[1]
+    outcomes = {f"recall@{k}": ranks.recalled(k) for k in AMONG} | {"mean reciprocal rank": ranks.reciprocal()}
+    shares = {name: proportion(each, trials.documents, seed=SEED) for name, each in outcomes.items()}
+    return ContextScores(shares, ranks.median(), vectors.shape[1])
 
 
 def entry(
     representation: str, corpus: ParsedCorpus, passages: Passages, trials: Trials, scores: ContextScores
 ) -> dict[str, Any]:
     """The entry of ``retrieval.json``."""
+    intervals = {name: {"value": p.value, "low": p.low, "high": p.high} for name, p in scores.shares.items()}
     return {
         "task": "context",
         "data": corpus.fingerprint,
@@ -213,12 +161,12 @@ def entry(
             "candidates": trials.candidates.shape[1],
             "seed": SEED,
         },
-        "scores": scores.as_json(),
+        "scores": intervals | {"median rank": scores.median_rank},
     }
 
 
-def context_table(rows: Sequence[tuple[str, int, ContextScores]], trials: Trials, passages: Passages) -> Table:
-    """Table with one row per run: its name, the dimensions of its vectors and its scores."""
+def context_table(rows: Sequence[tuple[str, ContextScores]], trials: Trials, passages: Passages) -> Table:
+    """Table with one row per run, from its name and its scores."""
     candidates = trials.candidates.shape[1]
     documents = counted(len(np.unique(trials.documents)), "document")
     table = Table(
@@ -229,8 +177,8 @@ def context_table(rows: Sequence[tuple[str, int, ContextScores]], trials: Trials
     table.add_column("run")
     for heading in ("dim", *(f"R@{k}" for k in AMONG), "MRR", "median\nrank"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for name, dim, scores in rows:
-        shares = (*scores.recall.values(), scores.reciprocal_rank)
-        cells = (str(share).replace(" ", "\n", 1) for share in shares)  # interval on a second line, to fit 80 columns
-        table.add_row(name, str(dim), *cells, f"{scores.median_rank:g}")
+    for name, scores in rows:
+        # The interval on a second line, to fit 80 columns.
+        cells = (str(share).replace(" ", "\n", 1) for share in scores.shares.values())
+        table.add_row(name, str(scores.dim), *cells, f"{scores.median_rank:g}")
     return table

@@ -20,12 +20,9 @@ CHUNK_BYTES = 2**27
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Anchors and the candidates to rank, as rows of the sentences.
+    """Anchors (n,) and the candidates (n, size) to rank, as rows of the sentences, and the anchors' documents (n,).
 
-    Attributes:
-        anchors: (n,) row of each anchor.
-        candidates: (n, size) rows; column 0 is the true next sentence.
-        documents: (n,) document of each anchor.
+    Column 0 of the candidates is the true next sentence.
     """
 
     anchors: NDArray[np.int64]
@@ -48,12 +45,11 @@ def neighbour_trials(
     skipped.
 
     Args:
-        documents: (m,) document of each sentence, in corpus order.
-        positions: (m,) position of each sentence in its document.
-        texts: tokens of the ``m`` sentences.
+        documents, positions: (m,) document of each sentence, in corpus order, and position in it.
+        texts: tokens of the m sentences.
         size: number of candidates, including the true one; of several numbers, the first that leaves a sixth of the
             sentences undrawn, else the last.
-        seed: random seed.
+        seed: of the draws.
 
     Raises:
         InputError: if no sentence is followed by its next one, or there are too few sentences to draw from.
@@ -69,7 +65,7 @@ def neighbour_trials(
     same = np.bincount(text)[text]
     eligible = m - (same[anchors] + same[anchors + 1] + (previous >= 0)).max()
     if not isinstance(size, int):
-        size = next((each for each in size if 6 * each <= 5 * eligible), size[-1])
+        size = next((n for n in size if 6 * n <= 5 * eligible), size[-1])
     if eligible < size - 1:
         raise InputError(
             f"{m} held-out sentences are too few to draw {size - 1} candidates: hold out more documents, or give fewer "
@@ -124,6 +120,11 @@ class Ranks(NamedTuple):
     higher: NDArray[np.integer]
     tied: NDArray[np.integer]
 
+    @classmethod
+    def among(cls, scores: NDArray[np.floating], right: NDArray[np.floating]) -> "Ranks":
+        """Ranks of candidates that score ``right`` (n, 1) among ``scores`` (n, k), which include their own."""
+        return cls((scores > right).sum(axis=1), (scores == right).sum(axis=1))
+
     def recalled(self, k: int) -> NDArray[np.float64]:
         """(n,) probability of a rank of at most ``k``."""
         return np.clip((k - self.higher) / self.tied, 0, 1)
@@ -140,12 +141,7 @@ class Ranks(NamedTuple):
 
 
 def ranks_of_first(scores: NDArray[np.floating]) -> Ranks:
-    """Ranks of column 0 in each row of (n, size) scores.
-
-    Raises:
-        InputError: if a score is NaN or infinite.
-    """
+    """Ranks of column 0 in each row of (n, size) scores; InputError if a score is NaN or infinite."""
     if not np.isfinite(scores).all():
         raise InputError("a retrieval score is NaN or infinite: train with a lower --lr")
-    higher = (scores[:, 1:] > scores[:, :1]).sum(axis=1)
-    return Ranks(higher, (scores[:, 1:] == scores[:, :1]).sum(axis=1) + 1)
+    return Ranks.among(scores, scores[:, :1])

@@ -14,15 +14,13 @@ from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.perturbing.noticing import (
     WHOLE,
-    Moved,
     Sample,
     as_rich,
     chosen_kinds,
     draw,
     examples,
-    moved_by,
     notice,
-    outcomes,
+    noticed,
     plain_sentences,
     rows_of_runs,
     spelling_of,
@@ -62,24 +60,22 @@ def three_samples():
     groups = with_contrasts([KINDS["passive"], KINDS["swapped-arguments"]])
     forms = [[PASSIVE], [SWAPPED], [PASSIVE, SWAPPED]]
     documents = np.array([0, 1, 2])
-    return [Sample(kinds, documents, ORIGINALS, altered) for kinds, altered in zip(groups, forms, strict=True)]
+    return [Sample(name, documents, ORIGINALS, altered) for name, altered in zip(groups, forms, strict=True)]
 
 
 def test_distances_are_shares_of_those_to_other_sentences():
     rng = np.random.default_rng(0)
     original, altered = rng.standard_normal((2, 7, 5)).astype(np.float32)
-    found = moved_by(original, altered)
+    found = noticed(original, [altered])
     for i in range(7):
         others = [cosine(original[i], original[j]) for j in range(7) if j != i]
-        assert found.distances[i] == pytest.approx(cosine(original[i], altered[i]), rel=1e-5)
-        assert found.relative[i] == pytest.approx(cosine(original[i], altered[i]) / np.mean(others), rel=1e-5)
+        assert found[i] == pytest.approx(cosine(original[i], altered[i]) / np.mean(others), rel=1e-5)
 
 
 def test_equal_vectors_and_vectors_of_zeros():
     vectors = np.array([[1, 2, 3], [3, 2, 1], [0, 0, 0]], dtype=np.float32)
-    found = moved_by(vectors, vectors[:, ::-1] * np.array([[0], [0], [1]]) + vectors * np.array([[1], [2], [0]]))
-    assert found.distances.tolist() == [0, 0, 1]
-    assert found.others[2] == 1
+    altered = vectors[:, ::-1] * np.array([[0], [0], [1]]) + vectors * np.array([[1], [2], [0]])
+    assert noticed(vectors, [altered]).tolist() == [0, 0, 1]
 
 
 def test_a_bag_of_words_does_not_notice_a_swap():
@@ -94,43 +90,37 @@ def test_a_bag_of_words_does_not_notice_a_swap():
 
 def test_joined_vectors_come_first_and_progress_reaches_the_total():
     seen = []
-    found = notice(Bags(), three_samples(), lambda done, total: seen.append((done, total)))
+    found = notice(Bags(), three_samples(), lambda *done: seen.append(done))
     assert [list(each) for each in found] == [[WHOLE, "bag", "places"]] * 3
-    assert [len(each["bag"]) for each in found] == [1, 1, 2]
+    assert [len(each["bag"]) for each in found] == [3, 3, 3]
     assert seen == [(6, 21), (12, 21), (21, 21)]
-    whole = Bags().joined(Bags().encode_views([ORIGINALS[0], PASSIVE[0]]))
-    assert found[0][WHOLE][0].distances[0] == pytest.approx(cosine(*whole), rel=1e-5)
+    bags = Bags()
+    original, passive = (bags.joined(bags.encode_views(texts)) for texts in (ORIGINALS, PASSIVE))
+    np.testing.assert_array_equal(found[0][WHOLE], noticed(original, [passive]))
 
 
 def test_nearer_is_a_half_where_both_are_equally_near():
-    keeping, changing = (Moved(np.array(values), np.ones(4)) for values in ([1, 2, 3, 4], [2, 1, 3, 4 + 1e-9]))
-    assert outcomes([keeping, changing]).tolist() == [1, 0, 0.5, 0.5]
+    def turned(*angles):
+        return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
-
-def moved(values):
-    return [Moved(np.array(values), np.full(len(values), 0.5))]
+    found = noticed(turned(0, 0, 0, 0), [turned(0.1, 0.2, 0.3, 0.4), turned(0.2, 0.1, 0.3, 0.4 + 1e-7)])
+    assert found.tolist() == [1, 0, 0.5, 0.5]
 
 
 def test_rows_of_two_runs_have_paired_differences_and_corrected_ps():
-    rng = np.random.default_rng(1)
-    first, second, third = rng.random((3, 40))
+    first, second, third = np.random.default_rng(1).random((3, 40))
     documents = np.arange(40) // 2
-    sample = Sample((KINDS["passive"],), documents, ORIGINALS, [PASSIVE])
-    runs = [[{WHOLE: moved(first), "dep": moved(second)}], [{WHOLE: moved(third), "dep": moved(second - 0.1)}]]
-    runs[0][0]["sif"] = moved(third)
+    sample = Sample("passive", documents, ORIGINALS, [PASSIVE])
+    runs = [[{WHOLE: first, "dep": second, "sif": third}], [{WHOLE: third, "dep": second - 0.1}]]
     whole, dep, sif = rows_of_runs([sample], runs)
-    assert whole.found == {0: proportion(first / 0.5, documents), 1: proportion(third / 0.5, documents)}
-    assert whole.difference == mean_difference(first / 0.5, third / 0.5, documents)
-    assert dep.difference.low == pytest.approx(0.2)
+    assert whole.found == {0: proportion(first, documents), 1: proportion(third, documents)}
+    assert whole.difference == mean_difference(first, third, documents)
+    assert dep.difference.low == pytest.approx(0.1)
     assert [whole.adjusted, dep.adjusted] == holm([whole.difference.p, dep.difference.p])
     assert (sif.found.keys(), sif.difference) == ({0}, None)
-
-
-def test_sentences_of_one_document_are_drawn_singly():
-    values = np.arange(30) / 30
-    sample = Sample((KINDS["passive"],), np.zeros(30, dtype=int), ORIGINALS, [PASSIVE])
-    (row,) = rows_of_runs([sample], [[{WHOLE: moved(values)}]])
-    assert row.found[0] == proportion(values / 0.5, np.arange(30))
+    # Of sentences of one document, each is drawn by itself.
+    (row,) = rows_of_runs([replace(sample, documents=np.zeros(40, dtype=int))], [[{WHOLE: first}]])
+    assert row.found[0] == proportion(first, np.arange(40))
 
 
 def test_tables_and_examples():
@@ -201,49 +191,39 @@ def test_rare_participles_are_wrong_tags(sentences):
     assert "The" not in spelling_of(Parses.of(many)).lower
 
 
-def test_a_contrast_has_the_sentences_that_both_rules_fit(corpus):
+def test_a_contrast_has_the_sentences_that_both_rules_fit(corpus, sentences):
     samples = drawn(corpus, "passive", "swapped-arguments")
     assert [*samples] == ["passive", "swapped-arguments", "passive nearer than swapped-arguments"]
     both = samples["passive nearer than swapped-arguments"]
     assert both.originals == samples["passive"].originals
     assert both.altered[0] == samples["passive"].altered[0]
     swapped = samples["swapped-arguments"]
-    place = dict(zip(swapped.originals, swapped.altered[0], strict=True))
-    assert both.altered[1] == [place[words] for words in both.originals]
+    forms = dict(zip(swapped.originals, swapped.altered[0], strict=True))
+    assert both.altered[1] == [forms[words] for words in both.originals]
+    documents = {each.tokens: i // 4 for i, each in enumerate(sentences[:40])}
+    assert swapped.documents.tolist() == [documents[words] for words in swapped.originals]
 
 
 def test_a_kind_depends_on_the_seed_and_not_on_the_other_kinds(corpus):
-    alone, beside = drawn(corpus, "scrambled", most=10), drawn(corpus, "passive", "cleft", "scrambled", most=10)
-    assert same(alone["scrambled"], beside["scrambled"])
-    assert not same(alone["scrambled"], drawn(corpus, "scrambled", most=10, seed=2)["scrambled"])
-    assert len(alone["scrambled"]) == 10
-
-
-def same(first, second):
-    return (first.originals, first.altered) == (second.originals, second.altered)
-
-
-def test_documents_are_those_of_the_sentences(corpus, sentences):
-    sample = drawn(corpus, "swapped-arguments")["swapped-arguments"]
-    places = {each.tokens: i // 4 for i, each in enumerate(sentences[:40])}
-    assert sample.documents.tolist() == [places[words] for words in sample.originals]
+    (alone, beside, other) = (
+        drawn(corpus, *kinds, "scrambled", most=10, seed=seed)["scrambled"]
+        for kinds, seed in (((), 1), (("passive", "cleft"), 1), ((), 2))
+    )
+    assert (alone.originals, alone.altered) == (beside.originals, beside.altered)
+    assert (alone.originals, alone.altered) != (other.originals, other.altered)
+    assert len(alone) == 10
 
 
 def test_plain_sentences_are_each_taken_once_and_end_with_a_full_stop():
-    wrong = ["?", "!", "word"]
-    marked = [
+    brackets = [
         f"(S (NP (DT The) (NN dog)) (VP (VBD saw) (NP ({mark} {mark}) (NN man))) (. .))" for mark in ('"', ";", "--")
-    ]
-    ends = [f"(S (NP (DT The) (NN dog)) (VP (VBD slept)) (. {end}))" for end in wrong]
+    ] + [f"(S (NP (DT The) (NN dog)) (VP (VBD slept)) (. {end}))" for end in ("?", "!", "word")]
     good = [clause("dog", "killed", "man"), clause("dog", "killed", "man"), clause("man", "killed", "dog")]
-    whole = [*good, *(with_heads(text) for text in [*marked, *ends])]
-    assert plain_sentences(Parses.of(whole)).tolist() == [0, 2]
-
-
-def with_heads(text):
-    """A bracketed sentence whose words all depend on its first."""
-    n = len(bracketed(text).tokens)
-    return bracketed(text, [0, *[1] * (n - 1)], ["root", *["dep"] * (n - 1)])
+    wrong = []
+    for text in brackets:
+        n = len(bracketed(text).tokens) - 1
+        wrong.append(bracketed(text, [0, *[1] * n], ["root", *["dep"] * n]))
+    assert plain_sentences(Parses.of([*good, *wrong])).tolist() == [0, 2]
 
 
 def test_sentences_come_back_whole(sentences):
@@ -254,9 +234,7 @@ def test_sentences_come_back_whole(sentences):
 def test_names_of_kinds():
     assert chosen_kinds(["all"]) == list(KINDS.values())
     assert [kind.name for kind in chosen_kinds(["cleft", "passive"])] == ["passive", "cleft"]
-    with pytest.raises(
-        InputError, match=r"unknown perturbation 'clef' \(did you mean cleft\?\): choose one of passive,"
-    ):
+    with pytest.raises(InputError, match=r"unknown perturbation 'clef' \(did you mean cleft\?\): choose one"):
         chosen_kinds(["clef"])
     with pytest.raises(InputError, match="--by: empty: choose from passive"):
         chosen_kinds([])
@@ -270,18 +248,14 @@ def test_errors_of_corpora(corpus, sentences, tmp_path):
     with pytest.raises(InputError, match="in the language 'de': the rules are for English"):
         draw(corpus, kinds, 10, 1)
     bare = {
-        "heads": {"heads": (), "relations": ()},
-        "nodes": {"left": (), "right": (), "labels": ()},
-        "tags": {"tags": ()},
-    }
-    says = {
-        "heads": "has no dependency trees",
-        "nodes": "has no constituency trees",
-        "tags": "has no part-of-speech tags",
+        "dependency trees": {"heads": (), "relations": ()},
+        "constituency trees": {"left": (), "right": (), "labels": ()},
+        "part-of-speech tags": {"tags": ()},
     }
     for name, without in bare.items():
-        folder = write_corpus(tmp_path / f"{name}.parsed", rows([replace(each, **without) for each in sentences]))
-        opened = ParsedCorpus.open(folder)
-        opened.has_dependencies, opened.has_constituents = name != "heads", name != "nodes"
-        with pytest.raises(InputError, match=says[name]):
+        folder = tmp_path / f"{name[:3]}.parsed"
+        opened = ParsedCorpus.open(write_corpus(folder, rows([replace(each, **without) for each in sentences])))
+        opened.has_dependencies = name != "dependency trees"
+        opened.has_constituents = name != "constituency trees"
+        with pytest.raises(InputError, match=f"has no {name}"):
             draw(opened, kinds, 10, 1)

@@ -42,8 +42,8 @@ def folder(corpus, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def known(rows):
-    """Sentences by their words."""
+def row_of(rows):
+    """Rows by their words."""
     return {" ".join(row.sentence.tokens): row for row in rows}
 
 
@@ -52,10 +52,10 @@ def lines(folder, file):
 
 
 def test_every_task_is_there_balanced_and_described(folder):
-    told = json.loads((folder / "probing.json").read_text())
-    assert told["left_out"].keys() == {"Depth"}
-    assert told["tasks"].keys() | told["left_out"].keys() == PROBING.keys()
-    for entry in told["tasks"].values():
+    manifest = json.loads((folder / "probing.json").read_text())
+    assert manifest["left_out"].keys() == {"Depth"}
+    assert manifest["tasks"].keys() | manifest["left_out"].keys() == PROBING.keys()
+    for entry in manifest["tasks"].values():
         found = lines(folder, entry["file"])
         assert Counter(line[0] for line in found) == entry["examples"]
         assert sorted({line[1] for line in found}) == entry["labels"]
@@ -63,14 +63,6 @@ def test_every_task_is_there_balanced_and_described(folder):
         assert entry["examples"]["tr"] <= 3000
         counts = Counter((line[0], line[1]) for line in found)  # balanced, but for depth
         assert all(len({n for (p, _), n in counts.items() if p == part}) == 1 for part in ("tr", "va", "te")), entry
-
-
-def quarter(s):
-    return str(4 * s.heads.index(0) // len(s.heads))
-
-
-def tense(s):
-    return {"VBZ": "PRES", "VBD": "PAST"}[s.tags[s.heads.index(0)]]
 
 
 def number(relation):
@@ -83,16 +75,15 @@ def number(relation):
     ("file", "label"),
     [
         ("sentence_length.txt", lambda s: str(sum(len(s.tokens) > longest for longest in (8, 12, 16, 20, 25)))),
-        ("past_present.txt", tense),
+        ("past_present.txt", lambda s: {"VBZ": "PRES", "VBD": "PAST"}[s.tags[s.heads.index(0)]]),
         ("subj_number.txt", number("nsubj")),
         ("obj_number.txt", number("obj")),
-        ("root_position.txt", quarter),
+        ("root_position.txt", lambda s: str(4 * s.heads.index(0) // len(s.heads))),
         ("pp_attachment.txt", lambda s: "N" if "nmod" in s.relations else "V"),
     ],
 )
-def test_labels_are_those_of_the_trees(folder, known, file, label):
-    for _, given, text in lines(folder, file):
-        assert given == label(known[text].sentence)
+def test_labels_are_those_of_the_trees(folder, row_of, file, label):
+    assert all(found == label(row_of[text].sentence) for _, found, text in lines(folder, file))
 
 
 def test_depths_are_those_of_the_trees_and_not_of_lengths():
@@ -118,20 +109,20 @@ def test_a_content_word_is_the_only_one(folder):
         assert [word for word in text.lower().split() if word in targets] == [label]
 
 
-def test_target_words_have_one_part(folder, known):
+def test_target_words_have_one_part(folder, row_of):
     homes = {}
     for part, _, text in lines(folder, "subj_number.txt"):
-        s = known[text].sentence
+        s = row_of[text].sentence
         homes.setdefault(s.tokens[s.relations.index("nsubj")], set()).add(part)
     assert all(len(home) == 1 for home in homes.values())
     assert len(homes) > 10
 
 
 @pytest.mark.parametrize("file", ["bigram_shift.txt", "odd_man_out.txt", "coordination_inversion.txt"])
-def test_what_is_original_is_in_the_corpus_and_what_is_changed_is_not(folder, known, file):
+def test_what_is_original_is_in_the_corpus_and_what_is_changed_is_not(folder, row_of, file):
     found = lines(folder, file)
     for _, label, text in found:
-        assert (text in known) == (label == "O") or (label != "O" and file == "odd_man_out.txt")
+        assert (text in row_of) == (label == "O") or (label != "O" and file == "odd_man_out.txt")
     assert len({text for _, _, text in found}) == len(found)
 
 
@@ -144,14 +135,14 @@ def test_the_longer_clause_does_not_tell_of_inversion(folder):
     assert all(counts[part, sign, "O"] == counts[part, sign, "I"] for part, sign, _ in counts)
 
 
-def test_parts_share_no_document_and_intact_sentences_have_their_trees(folder, known):
+def test_parts_share_no_document_and_intact_sentences_have_their_trees(folder, row_of):
     trees = {" ".join(row.sentence.tokens): row for row in opened(folder / "intact.parsed")}
-    assert all(row == known[text] for text, row in trees.items())
+    assert all(row == row_of[text] for text, row in trees.items())
     part_of = {}
     for part, label, *sentences in (line for path in folder.glob("*.txt") for line in lines(folder, path.name)):
         assert label in ("I", "C") or trees.keys() >= set(sentences)
-        for text in set(sentences) & known.keys():
-            assert part_of.setdefault(known[text].document, part) == part
+        for text in set(sentences) & row_of.keys():
+            assert part_of.setdefault(row_of[text].document, part) == part
     assert set(part_of.values()) == {"tr", "va", "te"}
 
 
@@ -202,16 +193,15 @@ def test_without_trees_some_tasks_are_left_out(rows, tmp_path):
 def test_refusals(corpus, rows, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").touch()
-    with pytest.raises(InputError, match="already exists: give another folder with --out"):
-        make_tasks(corpus, tmp_path / "full")
-    with pytest.raises(InputError, match="size = 10: give at least 500"):
-        make_tasks(corpus, tmp_path / "a", size=10)
-    with pytest.raises(InputError, match="sentences = 0"):
-        make_tasks(corpus, tmp_path / "a", sentences=0)
     few = opened(write_corpus(tmp_path / "few.parsed", rows[:50]))
-    with pytest.raises(InputError, match=r"too small for any task \(Length: .* examples; every part needs 50\): give"):
-        make_tasks(few, tmp_path / "a")
-    short = [Row(0, 0, 1, ParsedSentence(("Yes", ".")))]
-    with pytest.raises(InputError, match="no sentences of 5 to 28 words"):
-        make_tasks(opened(write_corpus(tmp_path / "short.parsed", short)), tmp_path / "a")
+    short = opened(write_corpus(tmp_path / "short.parsed", [Row(0, 0, 1, ParsedSentence(("Yes", ".")))]))
+    for source, out, sizes, message in (
+        (corpus, "full", {}, "already exists: give another folder with --out"),
+        (corpus, "a", {"size": 10}, "size = 10: give at least 500"),
+        (corpus, "a", {"sentences": 0}, "sentences = 0"),
+        (few, "a", {}, r"too small for any task \(Length: .* examples; every part needs 50\): give"),
+        (short, "a", {}, "no sentences of 5 to 28 words"),
+    ):
+        with pytest.raises(InputError, match=message):
+            make_tasks(source, tmp_path / out, **sizes)
     assert {path.name for path in tmp_path.iterdir()} == {"full", "few.parsed", "short.parsed"}

@@ -11,13 +11,13 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import analogy
 from structviews.evaluation.retrieval.analogy import answer, rank_answers, read_tuples, scores_by_category
-from structviews.evaluation.retrieval.candidates import open_pool
+from structviews.evaluation.retrieval.candidates import Pool
 from structviews.evaluation.scores.results import load_entries
 from structviews.runs.folder import model_checksum
 
 
 @pytest.fixture
-def place(tmp_path):
+def folder(tmp_path):
     """A pool with three of the tuples' eight sentences in it, one of them twice."""
     (tmp_path / "pool.txt").write_text(
         "topic0-0 it\ntopic0-1 it\ntopic0-0 it\ntopic2-1 of\nthe topic3-2\nof the topic2-0 it\n"
@@ -33,12 +33,10 @@ def place(tmp_path):
     return tmp_path
 
 
-def test_tuples_are_read_with_their_categories(place):
-    tuples = read_tuples(place / "tuples.tsv", open_pool(place / "pool.txt"))
-    assert tuples.texts == [
-        "topic0-0 it", "topic0-1 it", "topic1-0 the", "topic1-1 the", "topic2-0 of", "topic2-1 of",
-        "topic3-0 and", "topic3-1 and",
-    ]  # fmt: skip
+def test_tuples_are_read_with_their_categories(folder):
+    tuples = read_tuples(folder / "tuples.tsv", Pool(folder / "pool.txt"))
+    words = (("it", 2), ("the", 2), ("of", 2), ("and", 2))
+    assert tuples.texts == [f"topic{k}-{i} {word}" for k, (word, n) in enumerate(words) for i in range(n)]
     assert tuples.rows.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7], [1, 3, 0, 2]]
     assert tuples.categories == ["all", "tense", "tense"]
 
@@ -47,18 +45,15 @@ def test_tuples_are_read_with_their_categories(place):
     ("content", "message"),
     [
         ("a\tb\tc\td\na\tb\tc\n", "tuples.tsv:2: 3 tab-separated sentences, not 4"),
-        ("a\tb\tc\td\te\n", "tuples.tsv:1: 5 tab-separated sentences"),
         ("a\tb\t \td\n", "tuples.tsv:1: 4 tab-separated sentences, not 4 non-empty"),
-        ("a\tb\tc\td\n\n", "tuples.tsv:2: 1 tab-separated sentences"),
         ("a\tb  x\tc\tb x\n", "tuples.tsv:1: two of the four sentences are the same"),
         (": family\n", "tuples.tsv: no analogies"),
-        ("", "tuples.tsv: empty"),
     ],
 )
-def test_bad_tuples_are_one_line(place, content, message):
-    (place / "tuples.tsv").write_text(content)
+def test_bad_tuples_are_one_line(folder, content, message):
+    (folder / "tuples.tsv").write_text(content)
     with pytest.raises(InputError) as error:
-        read_tuples(place / "tuples.tsv", open_pool(place / "pool.txt"))
+        read_tuples(folder / "tuples.tsv", Pool(folder / "pool.txt"))
     assert message in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -67,9 +62,9 @@ def test_every_sentence_of_a_tuple_is_asked_for():
     """In the vectors of exact analogies, where D = C + B - A, each question's query is its answer."""
     a, b, c = np.random.default_rng(0).standard_normal((3, 5))
     vectors = np.stack([a, b, c, c + b - a])
-    for plus, also, minus, right in analogy.QUESTIONS:
-        np.testing.assert_allclose(vectors[plus] + vectors[also] - vectors[minus], vectors[right])
-    assert sorted(analogy.QUESTIONS[:, 3]) == [0, 1, 2, 3]
+    plus, also, minus, right = analogy.QUESTIONS.T
+    np.testing.assert_allclose(vectors[plus] + vectors[also] - vectors[minus], vectors[right])
+    assert sorted(right) == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("at_once", [1, 2**27])
@@ -77,10 +72,10 @@ def test_ranks_are_those_of_plain_loops(at_once, monkeypatch):
     monkeypatch.setattr(analogy, "AT_ONCE", at_once)
     rng = np.random.default_rng(2)
     vectors, pool = rng.standard_normal((12, 4)).astype(np.float32), rng.standard_normal((60, 4)).astype(np.float32)
-    given = np.array([rng.choice(12, 4, replace=False) for _ in range(25)])
+    questions = np.array([rng.choice(12, 4, replace=False) for _ in range(25)])
     hidden = np.array([0, 7, 33])
-    found = rank_answers(vectors, given, pool, hidden)
-    for (plus, also, minus, right), higher, tied, misled in zip(given, *found.ranks, found.misled, strict=True):
+    ranks, all_misled = rank_answers(vectors, questions, pool, hidden)
+    for (plus, also, minus, right), higher, tied, misled in zip(questions, *ranks, all_misled, strict=True):
         query = vectors[plus] + vectors[also] - vectors[minus]
 
         def score(vector, query=query):
@@ -91,12 +86,12 @@ def test_ranks_are_those_of_plain_loops(at_once, monkeypatch):
         assert higher == sum(score(v) > score(vectors[right]) for v in others)
         assert tied == 1
         assert misled == sum(score(vectors[i]) >= score(vectors[right]) for i in (plus, also, minus))
-    assert len(set(found.misled)) > 1
+    assert len(set(all_misled)) > 1
 
 
-def test_a_sentence_of_tuples_and_pool_is_one_candidate(run, place):
-    pool, embedder = open_pool(place / "pool.txt"), Embedder.load(run)
-    tuples = read_tuples(place / "tuples.tsv", pool)
+def test_a_sentence_of_tuples_and_pool_is_one_candidate(run, folder):
+    pool, embedder = Pool(folder / "pool.txt"), Embedder.load(run)
+    tuples = read_tuples(folder / "tuples.tsv", pool)
     scores = answer(tuples, pool, run, embedder)
     distinct = list(dict.fromkeys([*tuples.texts, *pool.texts]))
     assert len(distinct) == 10
@@ -118,15 +113,9 @@ def test_a_sentence_of_tuples_and_pool_is_one_candidate(run, place):
 
 def test_scores_count_the_nearest():
     ranks = analogy.Ranks(np.array([0, 0, 1, 40, 9]), np.array([1, 1, 1, 1, 1]))
-    found = analogy.Analogies(ranks, np.array([0, 2, 0, 3, 0]))
-    scores = scores_by_category(found, np.array(["x", "x", "y", "y", "y"]))
-    assert scores["all"] == {
-        "questions": 5,
-        "accuracy": 0.4,
-        "accuracy, inputs among the candidates": 0.2,
-        "recall@10": 0.8,
-        "median rank": 2,
-    }
+    scores = scores_by_category(ranks, np.array([0, 2, 0, 3, 0]), np.array(["x", "x", "y", "y", "y"]))
+    expected = {"accuracy": 0.4, "accuracy, inputs among the candidates": 0.2, "recall@10": 0.8, "median rank": 2}
+    assert scores["all"] == {"questions": 5} | expected
     assert (scores["x"]["accuracy"], scores["y"]["accuracy"]) == (1, 0)
 
 

@@ -13,9 +13,8 @@ from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.retrieval import captions, joint_space
-from structviews.evaluation.retrieval.captions import read_captions
-from structviews.evaluation.retrieval.joint_space import (
+from structviews.evaluation.retrieval import captions
+from structviews.evaluation.retrieval.captions import (
     CAPTION_PROTOCOLS,
     DIRECTIONS,
     MARGIN,
@@ -26,6 +25,7 @@ from structviews.evaluation.retrieval.joint_space import (
     fold_means,
     image_ranks,
     ranking_loss,
+    read_captions,
     recall_intervals,
     split_ranks,
 )
@@ -55,8 +55,8 @@ class Bag:
 @pytest.fixture
 def small(monkeypatch):
     """Both protocols, for few images."""
-    monkeypatch.setattr(joint_space, "DIM", 20)
-    monkeypatch.setattr(joint_space, "FOLD", 20)
+    monkeypatch.setattr(captions, "DIM", 20)
+    monkeypatch.setattr(captions, "FOLD", 20)
     less = {"senteval": {"epochs": 7}, "kiros": {"check_every": 40, "lr": 1e-3}}
     for name, changes in less.items():
         monkeypatch.setitem(CAPTION_PROTOCOLS, name, replace(CAPTION_PROTOCOLS[name], contrasts=4, batch=32, **changes))
@@ -105,7 +105,6 @@ def edit(folder, split, number, line):
 FIVE = ["a b"] * 5
 BAD = [
     (lambda f: (f / "dev.npz").write_bytes(b"PK"), "dev.npz: not an npz"),
-    (lambda f: np.savez(f / "dev.npz", features=np.array([{}]), images=np.array(["a"])), "dev.npz: features is object"),
     (lambda f: edit(f, "dev", 1, '{"image": ' + "9" * 5000 + "}"), r"dev.jsonl:1: not JSON"),
     (lambda f: save(f, "dev", features=None), "dev.npz: no array 'features'"),
     (lambda f: save(f, "dev", features=np.ones(40)), r"dev.npz: features is float64 of shape \(40,\)"),
@@ -116,7 +115,6 @@ BAD = [
     (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-3", "captions": FIVE})), "dev.jsonl:3: image 'dev-3', but"),
     (lambda f: edit(f, "dev", 3, json.dumps({"image": "dev-2", "captions": FIVE[1:]})), "dev.jsonl:3: fewer than 5"),
     (lambda f: edit(f, "dev", 40, None), "dev.jsonl:39: 39 lines for 40 images"),
-    (lambda f: edit(f, "dev", 40, '{"image": "dev-39", "captions": ["a", "b", "c", "d", "e"]}\n{}'), "41 lines for 40"),
 ]
 
 
@@ -151,12 +149,9 @@ def test_ranks_are_those_of_sorted_lists():
     assert caption_ranks(scores).higher.tolist() == by_caption
     assert set(image_ranks(scores).tied) == set(caption_ranks(scores).tied) == {1}
     assert max(by_image) > 0
-
-
-def test_vectors_that_are_all_alike_score_no_better_than_chance():
-    scores = np.ones((20, 100))
-    assert caption_ranks(scores).recalled(1).mean() == pytest.approx(1 / 20)
-    assert image_ranks(scores).tied.tolist() == [1 + 95] * 20  # an image's own captions count once
+    alike = np.ones((20, 100))
+    assert caption_ranks(alike).recalled(1).mean() == pytest.approx(1 / 20)
+    assert image_ranks(alike).tied.tolist() == [1 + 95] * 20  # an image's own captions count once
 
 
 def test_scores_are_means_over_folds(small):
@@ -211,24 +206,19 @@ def test_kiros_draws_contrasts_from_all_pairs():
 @pytest.mark.parametrize("name", ["senteval", "kiros"])
 def test_maps_are_learnt(folder, small, name):
     data, bag = read_captions(folder), Bag()
-
-    def scored(bag, data):
-        return captions.evaluate_captions(bag, data, small[name])
-
-    entry = scored(bag, data)
+    entry = captions.evaluate_captions(bag, data, small[name])
     assert entry["protocol"]["name"] == name
     assert len(bag.seen) == len(set(bag.seen))
-    scores = entry["scores"]
-    assert scores["image to text R@1"] > 40  # chance is 5
-    assert scores["text to image R@10"] > 85  # chance is 50
+    assert entry["scores"]["image to text R@1"] > 40  # chance is 5
+    assert entry["scores"]["text to image R@10"] > 85  # chance is 50
     assert entry["protocol"]["folds"] == 2
     assert entry["examples"] == {"train": 800, "dev": 200, "test": 225}
-    assert scored(Bag(), data) == entry
+    assert captions.evaluate_captions(Bag(), data, small[name]) == entry
     # Captions of other images: nothing to learn, and nothing leaks.
     rng = np.random.default_rng(0)
     for images in data.splits.values():
         images.captions[:] = [images.captions[i] for i in rng.permutation(len(images.captions))]
-    assert scored(bag, data)["scores"]["text to image R@1"] < 15
+    assert captions.evaluate_captions(bag, data, small[name])["scores"]["text to image R@1"] < 15
 
 
 def pairs_of(folder):
@@ -240,21 +230,21 @@ def pairs_of(folder):
 
 def test_training_ends_at_the_fourth_epoch_without_a_gain(folder, monkeypatch, small):
     sums = iter([10, 20, 20, 15, 30, 30, 5, 99])
-    monkeypatch.setattr(joint_space, "fold_means", lambda _: {"R@1": next(sums)})
-    told = []
-    _, best = joint_space.fit(*pairs_of(folder), small["senteval"], told.append)
-    assert (best, len(told)) == (30, 7)
+    monkeypatch.setattr(captions, "fold_means", lambda _: {"R@1": next(sums)})
+    stages = []
+    _, best = captions.fit(*pairs_of(folder), small["senteval"], stages.append)
+    assert (best, len(stages)) == (30, 7)
 
 
 def test_kiros_looks_at_dev_after_so_many_updates_and_at_the_end_and_never_stops(folder, monkeypatch, small):
     seen, updates = [], []
-    monkeypatch.setattr(joint_space, "fold_means", lambda _: seen.append(len(updates)) or {"R@1": -1.0})
-    loss = joint_space.ranking_loss
-    monkeypatch.setattr(joint_space, "ranking_loss", lambda *given: updates.append(given) or loss(*given))
-    joint_space.fit(*pairs_of(folder), small["kiros"])
+    monkeypatch.setattr(captions, "fold_means", lambda _: seen.append(len(updates)) or {"R@1": -1.0})
+    loss = captions.ranking_loss
+    monkeypatch.setattr(captions, "ranking_loss", lambda *vectors: updates.append(vectors) or loss(*vectors))
+    captions.fit(*pairs_of(folder), small["kiros"])
     assert seen == [*range(40, 15 * 25, 40), 15 * 25]
-    lengths = updates[0][0].norm(dim=1)  # images as they are, captions scaled to length 1
-    assert (lengths - 1).abs().max() > 0.1
+    # Images as they are, captions scaled to length 1.
+    assert (updates[0][0].norm(dim=1) - 1).abs().max() > 0.1
     torch.testing.assert_close(updates[0][1].norm(dim=1), torch.ones(32))
 
 
@@ -264,30 +254,29 @@ def test_the_command_adds_to_the_results(folder, tmp_path):
     distinct = {c for each in read_captions(folder).splits.values() for c in each.captions}
     rows = [Row(0, i, i + 1, random_trees(list(caption))) for i, caption in enumerate(sorted(distinct))]
     parsed = write_corpus(tmp_path / "captions.parsed", rows, shard_size=1000)
-    assert len(TaskTrees(parsed).find(sorted(distinct))) == len(distinct)
-    command = ["tasks", "captions", str(run), "--images", str(folder)]
-    ended = CliRunner().invoke(app, [*command, "--parsed", str(parsed)])
-    assert ended.exit_code == 0, ended.output
-    assert "image to text" in ended.stdout
+
+    def ran(*flags):
+        command = ["tasks", "captions", str(run), "--images", str(folder), "--parsed", str(parsed), *flags]
+        ended = CliRunner().invoke(app, command)
+        assert ended.exit_code == 0, ended.output
+        return ended.stdout
+
+    assert "image to text" in ran()
     entry = load_results(run)["tasks"]["COCO"]
     assert (entry["dim"], entry["protocol"]["margin"]) == (16, 0.2)
     table = score_table([run])
     shown = "/".join(f"{entry['scores'][f'{way} R@1']:.1f}" for way in DIRECTIONS)
     assert table.rows[0][table.header.index("COCO")] == shown
-    ended = CliRunner().invoke(app, [*command, "--parsed", str(parsed), "--precision", "bf16"])
-    assert ended.exit_code == 0, ended.output
-    assert load_results(run)["tasks"]["COCO"] == entry
-    ended = CliRunner().invoke(app, [*command, "--parsed", str(parsed), "--protocol", "kiros"])
-    assert ended.exit_code == 0, ended.output
+    ran("--precision", "bf16")
+    half = load_results(run, "results.vector-bf16.json")
+    assert (half["representation"], half["flags"]) == ("vector, bf16", " --precision bf16")
+    ran("--protocol", "kiros")
     kiros = load_results(run, "results.kiros.json")
     assert (kiros["protocol"]["name"], kiros["flags"]) == ("kiros", " --protocol kiros")
-    assert kiros["tasks"]["COCO"]["protocol"]["contrasts"] == 4
     assert kiros["protocol"]["vectors"] == "each encoder's scaled to length 1"
     unit = Embedder.load(run).with_representation(normalise=True)
     how = (read_captions(folder), CAPTION_PROTOCOLS["kiros"], TaskTrees(parsed))
     assert kiros["tasks"]["COCO"]["scores"] == captions.evaluate_captions(unit, *how)["scores"]
     assert load_results(run)["tasks"]["COCO"] == entry
-    ended = CliRunner().invoke(app, [*command, "--protocol", "kirros"])
+    ended = CliRunner().invoke(app, ["tasks", "captions", str(run), "--images", str(folder), "--protocol", "kirros"])
     assert "unknown protocol 'kirros' (did you mean kiros?): choose one of senteval, kiros" in str(ended.exception)
-    half = load_results(run, "results.vector-bf16.json")
-    assert (half["representation"], half["flags"]) == ("vector, bf16", " --precision bf16")

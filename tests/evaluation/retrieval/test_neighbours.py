@@ -15,11 +15,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import candidates, neighbours
-from structviews.evaluation.retrieval.candidates import (
-    open_pool,
-    pool_vectors,
-    vectors_path,
-)
+from structviews.evaluation.retrieval.candidates import Pool, pool_vectors, vectors_path
 from structviews.evaluation.retrieval.neighbours import count_rivals, nearest
 
 
@@ -85,9 +81,9 @@ def text(tmp_path):
 
 
 def test_a_sentence_is_in_the_pool_once(text):
-    opened = open_pool(text)
+    opened = Pool(text)
     assert opened.texts == ["one bird sings", "two birds sing", "three birds"]
-    assert opened.places.tolist() == [1, 2, 5]
+    assert opened.positions.tolist() == [1, 2, 5]
     assert opened.counts.tolist() == [3, 2, 1]
     assert opened.rows_of(["three birds", "four birds", "one bird sings"]).tolist() == [2, -1, 0]
     assert opened.describe(0) == f"{text}:1 (and 2 more)  one bird sings"
@@ -96,14 +92,14 @@ def test_a_sentence_is_in_the_pool_once(text):
 
 def test_a_parsed_corpus_is_a_pool_with_its_trees(tmp_path):
     rows = topic_rows(documents=3)
-    opened = open_pool(write_corpus(tmp_path / "x.parsed", [*rows, *rows[:5]], shard_size=10))
+    opened = Pool(write_corpus(tmp_path / "x.parsed", [*rows, *rows[:5]], shard_size=10))
     texts = [" ".join(row.sentence.tokens) for row in [*rows, *rows[:5]]]
     assert opened.texts == list(dict.fromkeys(texts))
-    assert opened.places.tolist() == [texts.index(text) for text in opened.texts]
+    assert opened.positions.tolist() == [texts.index(text) for text in opened.texts]
     assert opened.counts.tolist() == [texts.count(text) for text in opened.texts]
-    assert opened.sentences(3, 9) == [rows[place].sentence for place in opened.places[3:9]]
+    assert opened.sentences(3, 9) == [rows[i].sentence for i in opened.positions[3:9]]
     assert opened.read("They don't.") == ("They do n't .", ("They", "do", "n't", "."))
-    assert open_pool(tmp_path / "x.parsed", tokenised=True).read("don't  x") == ("don't x", ("don't", "x"))
+    assert Pool(tmp_path / "x.parsed", tokenised=True).read("don't  x") == ("don't x", ("don't", "x"))
 
 
 class Interrupts:
@@ -113,17 +109,16 @@ class Interrupts:
         self.embedder, self.calls, self.encoded = embedder, calls, 0
         self.dim, self.description = embedder.dim, embedder.description
 
-    def encode(self, sentences, show_progress_bar=None):
+    def encode(self, sentences, **options):
         if not self.calls:
             raise KeyboardInterrupt
-        self.calls -= 1
-        self.encoded += len(sentences)
-        return self.embedder.encode(sentences, show_progress_bar=show_progress_bar)
+        self.calls, self.encoded = self.calls - 1, self.encoded + len(sentences)
+        return self.embedder.encode(sentences, **options)
 
 
 def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkeypatch):
     monkeypatch.setattr(candidates, "AT_ONCE", 7)
-    opened = open_pool(write_corpus(tmp_path / "x.parsed", topic_rows(documents=5)))
+    opened = Pool(write_corpus(tmp_path / "x.parsed", topic_rows(documents=5)))
     embedder = Embedder.load(run)
     path = vectors_path(opened, run, embedder)
     expected = np.concatenate([embedder.encode(opened.sentences(i, i + 7)) for i in range(0, len(opened), 7)])
@@ -134,30 +129,29 @@ def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkey
     assert not path.exists()
     with partial.open("ab") as file:
         file.write(b"cut short by a kill")
-    rest = Interrupts(embedder)
-    told = []
-    np.testing.assert_array_equal(pool_vectors(opened, run, rest, lambda *done: told.append(done)), expected)
+    rest, seen = Interrupts(embedder), []
+    np.testing.assert_array_equal(pool_vectors(opened, run, rest, lambda *done: seen.append(done)), expected)
     assert rest.encoded == len(opened) - 21
-    assert told[-1] == (len(opened), len(opened))
+    assert seen[-1] == (len(opened), len(opened))
     assert set(path.parent.iterdir()) == {path, journal}
-    again = Interrupts(embedder, 0)
-    vectors = pool_vectors(opened, run, again)
+    vectors = pool_vectors(opened, run, Interrupts(embedder, 0))
     assert isinstance(vectors, np.memmap)
     np.testing.assert_array_equal(vectors, expected)
     assert path.read_bytes()[-expected.nbytes :] == expected.tobytes()
 
 
 def test_other_vectors_and_other_sentences_get_another_file(run, text):
-    embedder, opened = Embedder.load(run), open_pool(text)
-    paths = {
+    embedder, opened = Embedder.load(run), Pool(text)
+    changed = text.with_name("changed.txt")
+    changed.write_text(text.read_text() + "one more\n")
+    paths = [
         vectors_path(opened, run, embedder),
         vectors_path(opened, run, embedder.with_representation(pooling="mean")),
-        vectors_path(open_pool(text, tokenised=True), run, embedder),
-    }
-    text.write_text(text.read_text() + "one more\n")
-    paths.add(vectors_path(open_pool(text), run, embedder))
-    assert len(paths) == 4
-    assert {path.parent for path in paths} == {text.parent / "pool.txt.vectors"}
+        vectors_path(Pool(text, tokenised=True), run, embedder),
+        vectors_path(Pool(changed), run, embedder),
+    ]
+    assert len({path.name for path in paths}) == 4
+    assert {path.parent.name for path in paths} == {"pool.txt.vectors", "changed.txt.vectors"}
 
 
 class Gives:
@@ -168,7 +162,7 @@ class Gives:
     def __init__(self, *vectors):
         self.vectors = vectors
 
-    def encode(self, sentences, show_progress_bar=None):
+    def encode(self, sentences, **options):
         if not self.vectors:
             raise SentenceError(2, "'two birds sing': not parsed")
         return np.array(self.vectors[: len(sentences)], dtype=np.float32)
@@ -176,9 +170,9 @@ class Gives:
 
 def test_what_cannot_be_encoded_says_where(run, text):
     with pytest.raises(InputError, match=r"pool\.txt:5: 'two birds sing': not parsed"):
-        pool_vectors(open_pool(text), run, Gives())
+        pool_vectors(Pool(text), run, Gives())
     with pytest.raises(InputError, match=r"pool\.txt:5: its vector is not finite"):
-        pool_vectors(open_pool(text), run, Gives([1, 2], [3, 4], [np.nan, 1]))
+        pool_vectors(Pool(text), run, Gives([1, 2], [3, 4], [np.nan, 1]))
     assert not [path for path in (text.parent / "pool.txt.vectors").iterdir() if path.suffix == ".npy"]
 
 

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.ranking import (
-    Trials,
-    cosine_scores,
-    neighbour_trials,
-    ranks_of_first,
-)
+from structviews.evaluation.retrieval.ranking import Trials, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import proportion
 
 
@@ -30,10 +25,10 @@ def test_trials_obey_every_rule():
     documents, positions, texts = corpus(np.random.default_rng(1))
     trials = neighbour_trials(documents, positions, texts, size=100, seed=3)
 
-    place = {(d, p): row for row, (d, p) in enumerate(zip(documents, positions, strict=True))}
+    row_at = {(d, p): row for row, (d, p) in enumerate(zip(documents, positions, strict=True))}
     expected = []
     for row in range(len(texts)):
-        following = place.get((documents[row], positions[row] + 1))
+        following = row_at.get((documents[row], positions[row] + 1))
         if following is not None and texts[row] != texts[following]:
             expected.append((row, following))
     assert list(zip(trials.anchors, trials.candidates[:, 0], strict=True)) == expected
@@ -42,7 +37,7 @@ def test_trials_obey_every_rule():
         assert document == documents[anchor]
         assert len(set(candidates)) == 100
         banned = {texts[anchor], texts[candidates[0]]}
-        previous = place.get((documents[anchor], positions[anchor] - 1))
+        previous = row_at.get((documents[anchor], positions[anchor] - 1))
         for other in candidates[1:]:
             assert other not in (anchor, previous)
             assert texts[other] not in banned
@@ -66,6 +61,8 @@ def test_too_few_sentences_are_an_error():
     # The second document lost its first two sentences, so its positions seem to go on.
     seeming = neighbour_trials(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]), [(c,) for c in "abcd"], size=2)
     assert seeming.anchors.tolist() == [0, 2]
+    with pytest.raises(InputError, match="5 held-out sentences are too few to draw 4 candidates"):
+        neighbour_trials(documents, positions, [(c,) for c in "abcde"], size=(100, 50, 5))
     with pytest.raises(InputError, match="none of the 3 held-out sentences is followed"):
         neighbour_trials(np.array([0, 0, 1]), np.array([0, 2, 0]), [("a",), ("b",), ("c",)])
 
@@ -118,26 +115,18 @@ def test_vectors_of_known_quality():
     assert result.high < 0.03
 
 
+@pytest.mark.parametrize(("m", "size"), [(130, 100), (110, 50), (20, 5)])
+def test_the_first_size_that_leaves_enough(m, size):
+    sentences = np.zeros(m, int), np.arange(m), [(str(i),) for i in range(m)]
+    found, expected = (neighbour_trials(*sentences, size=each).candidates for each in ((100, 50, 5), size))
+    np.testing.assert_array_equal(found, expected)
+
+
 def test_interval_covers_the_truth_when_sentences_of_a_document_go_together():
     rng = np.random.default_rng(0)
-    covered = 0
-    for _ in range(200):
+    documents, covered = np.repeat(np.arange(40), 25), 0
+    for _ in range(100):
         rates = rng.beta(2, 2, size=40)
-        documents = np.repeat(np.arange(40), 25)
-        hits = rng.random(1000) < rates[documents]
-        interval = proportion(hits, documents)
+        interval = proportion(rng.random(1000) < rates[documents], documents)
         covered += interval.low <= 0.5 <= interval.high
-    # 96 % here; Wilson's interval for independent trials covers 64 %.
-    assert covered >= 170
-
-
-@pytest.mark.parametrize(("m", "size"), [(130, 100), (110, 50), (20, 5), (6, 5)])
-def test_the_first_size_that_leaves_enough(m, size):
-    documents, positions, texts = np.zeros(m, int), np.arange(m), [(str(i),) for i in range(m)]
-    if m == 6:
-        with pytest.raises(InputError, match="6 held-out sentences are too few to draw 4 candidates"):
-            neighbour_trials(documents, positions, texts, size=(100, 50, 5))
-        return
-    found = neighbour_trials(documents, positions, texts, size=(100, 50, 5))
-    np.testing.assert_array_equal(found.candidates, neighbour_trials(documents, positions, texts, size=size).candidates)
-    assert found.candidates.shape[1] == size
+    assert covered >= 85  # Wilson's interval for independent trials covers 64 %
