@@ -105,11 +105,7 @@ def _strip(node: AnyTree) -> Tree | None:
 
 
 def binarise(tree: AnyTree) -> BinaryTree:
-    """Collapse unary chains and left-factor; the module docstring has an example.
-
-    Args:
-        tree: an n-ary tree whose preterminals are part-of-speech tags, as ``strip`` leaves it.
-    """
+    """Collapse unary chains and left-factor a tree as ``strip`` leaves it; the module docstring has an example."""
     n = _count_words(tree)
     tokens: list[str] = []
     tags: list[str] = []

@@ -13,7 +13,7 @@ from rich.cells import cell_len
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.tree_arrays import dependency_heights
+from structviews.corpus.tree_arrays import dependency_parents, heights
 from structviews.errors import InputError
 from structviews.parsing.binarise import Tree, binary_tree, unbinarise
 
@@ -47,100 +47,57 @@ STAND_INS = re.compile(r"([\U000F0000-\U000FFFFD])\1*")
 
 
 class Chosen(NamedTuple):
-    """A sentence to draw.
-
-    Attributes:
-        name: its name in headings.
-        place: its place in the corpus and the source; may be empty.
-        sentence: the words and their trees.
-        kinds: which trees to draw: ``constituency``, ``dependency`` or both.
-    """
+    """A sentence to draw: its name, a heading (may be empty), and which trees (``constituency``, ``dependency``)."""
 
     name: str
-    place: str
+    heading: str
     sentence: ParsedSentence
     kinds: list[str]
-
-    @property
-    def heading(self) -> str:
-        """Name and place; empty if there is no place."""
-        return f"{self.name}: {self.place}" if self.place else ""
-
-
-def sentence_to_draw(text: str, sentence: ParsedSentence, tree: str | None) -> Chosen:
-    """A sentence to draw that is not from a corpus; ``tree`` as for ``kinds_of``."""
-    return Chosen("sentence", "", sentence, kinds_of(sentence, tree, repr(text[:60])))
 
 
 def choose(
     corpus: ParsedCorpus, sentence: int | None, grep: str | None, random: int | None, *, seed: int, tree: str | None
 ) -> tuple[list[Chosen], str]:
-    """Choose sentences of a corpus.
+    """Choose sentences of a corpus; return them, and a note for the user, which may be empty.
 
-    Args:
-        corpus: the corpus.
-        sentence: number of a single sentence.
-        grep: only sentences that contain this text.
-        random: number of sentences to sample, from all or from those that contain ``grep``.
-        seed: seed of the sample.
-        tree: kind of tree to draw; None for all kinds that the corpus has.
-
-    Returns:
-        The sentences, and a note for the user, which may be empty.
+    A single ``sentence`` by its number, or the first ones or a ``random`` number of those that contain ``grep``
+    (ignoring case, words joined by spaces), each with the kind of ``tree``, or all kinds that it has.
 
     Raises:
         InputError: if there is no such sentence or tree.
     """
-    note = ""
     if sentence is not None:
         if grep is not None or random is not None:
             raise InputError(f"--sentence {sentence} selects one sentence: omit --grep and --random")
-        numbers = [sentence]
+        return [chosen(corpus, sentence, tree)], ""
+    found = np.arange(len(corpus))
+    if grep is not None:
+        texts = (pc.binary_join(table["tokens"].cast(pa.list_(pa.string())), " ") for table in corpus.tables())
+        holds = [pc.match_substring(text, grep, ignore_case=True).to_numpy() for text in texts]
+        found = np.flatnonzero(np.concatenate(holds))
+        if not len(found):
+            raise InputError(f"--grep {grep!r}: not found in {corpus.path}: separate the tokens by single spaces")
+    note = ""
+    if random is None:
+        if len(found) > FIRST:
+            note = f"the first {FIRST} of {len(found):,}; use --random {FIRST} for a random sample"
+        found = found[:FIRST]
+    elif random < 1:
+        raise InputError(f"--random {random}: give at least 1")
     else:
-        found = np.arange(len(corpus)) if grep is None else find(corpus, grep)
-        if random is None:
-            numbers = found[:FIRST].tolist()
-            if len(found) > FIRST:
-                note = f"the first {FIRST} of {len(found):,}; use --random {FIRST} for a random sample"
-        elif random < 1:
-            raise InputError(f"--random {random}: give at least 1")
-        else:
-            drawn = np.random.default_rng(seed).choice(found, min(random, len(found)), replace=False)
-            numbers = sorted(drawn.tolist())
-    return [chosen(corpus, number, tree) for number in numbers], note
+        found = np.sort(np.random.default_rng(seed).choice(found, min(random, len(found)), replace=False))
+    return [chosen(corpus, number, tree) for number in found.tolist()], note
 
 
 def chosen(corpus: ParsedCorpus, number: int, tree: str | None) -> Chosen:
     """Sentence ``number`` of a corpus, as one to draw."""
-    row = corpus.row(number)
-    name = f"sentence {number}"
-    place = f"document {row.document}, position {row.position}, line {row.line}"
-    return Chosen(name, place, row.sentence, kinds_of(row.sentence, tree, f"{name} of {corpus.path}"))
-
-
-def find(corpus: ParsedCorpus, text: str) -> np.ndarray:
-    """Numbers ``(k,)`` of the sentences that contain a text, ignoring case; words are joined by spaces.
-
-    Raises:
-        InputError: if there are none.
-    """
-    words = pa.list_(pa.string())
-    holds = [
-        pc.match_substring(pc.binary_join(corpus.shard(shard)["tokens"].cast(words), " "), text, ignore_case=True)
-        for shard in range(corpus.n_shards)
-    ]
-    found = np.flatnonzero(np.concatenate([each.to_numpy() for each in holds]))
-    if not len(found):
-        raise InputError(f"--grep {text!r}: not found in {corpus.path}: separate the tokens by single spaces")
-    return found
+    row, name = corpus.row(number), f"sentence {number}"
+    heading = f"{name}: document {row.document}, position {row.position}, line {row.line}"
+    return Chosen(name, heading, row.sentence, kinds_of(row.sentence, tree, f"{name} of {corpus.path}"))
 
 
 def kinds_of(sentence: ParsedSentence, tree: str | None, name: str) -> list[str]:
-    """The kinds of tree to draw for a sentence: ``tree`` if given, else all that it has.
-
-    Raises:
-        InputError: if the sentence has no such tree.
-    """
+    """The kinds of tree to draw for a sentence: ``tree``, else all that it has; InputError if it has no such tree."""
     has = {"constituency": sentence.has_constituents, "dependency": sentence.has_dependencies}
     if tree and not has[tree]:
         raise InputError(f"--tree {tree}: {name} has no such tree: omit --tree, or parse with another --parser")
@@ -186,13 +143,10 @@ def columns_of(picture: Sequence[str]) -> int:
 
 
 def upright(tree: Tree, mirrored: bool = False) -> list[str]:
-    """Draw a tree with its root at the top, using nltk; a row holds the nodes of one height.
+    """Draw a tree of at most ``MOST_UPRIGHT`` words with its root at the top; a row holds the nodes of one height.
 
-    nltk assumes one column per character, so it gets placeholders as long as the labels are wide.
-
-    Args:
-        tree: a tree of at most ``MOST_UPRIGHT`` words.
-        mirrored: whether the first word is on the right.
+    nltk assumes one column per character, so it gets placeholders as long as the labels are wide. In a ``mirrored``
+    tree the first word is on the right.
     """
     import nltk.tree  # noqa: PLC0415 - takes a second, and a tree may be drawn without it
 
@@ -248,15 +202,23 @@ def draw_dependencies(sentence: ParsedSentence, width: int = 0) -> list[str]:
 def draw_arcs(heads: Sequence[int]) -> list[str]:
     """Draw the arcs of a dependency tree, one line per word.
 
-    Each head has one vertical line, which joins it to its dependents and is to the left of its dependents'
-    own lines. So of the vertical lines joined to a word, the leftmost leads to its head and the other to its
-    dependents. Arrows point at dependents. Unrelated vertical lines are bridged, not crossed.
-
-    Args:
-        heads: head of each word, counted from 1; 0 for the root.
+    Each head has one vertical line, which joins it to its dependents and is to the left of its dependents' own lines.
+    So of the vertical lines joined to a word, the leftmost leads to its head and the other to its dependents. Arrows
+    point at dependents. Unrelated vertical lines are bridged, not crossed. ``heads`` count from 1, 0 is the root.
     """
-    columns = arc_columns(heads)
-    spans = arc_spans(heads)
+    # The first and last word among each head and its dependents.
+    spans: dict[int, tuple[int, int]] = {}
+    for word, head in enumerate(heads, 1):
+        if head:
+            low, high = spans.get(head, (head, head))
+            spans[head] = min(low, word), max(high, word)
+    # The column of each head's line, from 1 next to the words: in a tree without crossing arcs, its height.
+    height = heights(dependency_parents(np.array(heads, int), np.array([len(heads)])))
+    columns: dict[int, int] = {}
+    for head in sorted(spans, key=lambda head: height[head - 1]):
+        low, high = spans[head]
+        met = (column for other, column in columns.items() if spans[other][0] <= high and low <= spans[other][1])
+        columns[head] = 1 + max(met, default=0)
     passing: dict[tuple[int, int], int] = {}
     for head, (low, high) in spans.items():
         for word in range(low, high + 1):
@@ -277,37 +239,9 @@ def draw_arcs(heads: Sequence[int]) -> list[str]:
     return lines
 
 
-def arc_spans(heads: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """The first and last word among each head and its dependents."""
-    spans: dict[int, tuple[int, int]] = {}
-    for word, head in enumerate(heads, 1):
-        if head:
-            low, high = spans.get(head, (head, head))
-            spans[head] = min(low, word), max(high, word)
-    return spans
-
-
-def arc_columns(heads: Sequence[int]) -> dict[int, int]:
-    """The column of each head's vertical line, counted from 1, starting next to the words.
-
-    In a tree without crossing arcs it equals the head's height: nodes in one column are computed at once.
-    """
-    spans = arc_spans(heads)
-    heights = dependency_heights(np.array(heads, int), np.array([len(heads)]))
-    columns: dict[int, int] = {}
-    for head in sorted(spans, key=lambda head: heights[head - 1]):
-        low, high = spans[head]
-        met = (column for other, column in columns.items() if spans[other][0] <= high and low <= spans[other][1])
-        columns[head] = 1 + max(met, default=0)
-    return columns
-
-
 def level_sizes(heights: Sequence[int], nodes: str) -> str:
     """Report the number of nodes at each height, the order in which encoders compute them."""
-    sizes = [0] * (max(heights) + 1)
-    for height in heights:
-        sizes[height] += 1
-    return f"{nodes}, level by level from the leaves: {' '.join(map(str, sizes))}"
+    return f"{nodes}, level by level from the leaves: {' '.join(map(str, np.bincount(heights)))}"
 
 
 def printable(text: str) -> str:

@@ -1,20 +1,17 @@
 """Export a parsed corpus to treebank files, which ``parse --parser treebank`` reads back into the same shards.
 
-A corpus from treebank files keeps their text, which is written as it was. Other files are made from the trees. CoNLL-U
-has no field for a sentence's position and line in the source, or for skipped sentences, so these are written as our own
-comments (see ``treebank.py``), to a kept text only where it would be read with others.
+A corpus from treebank files keeps their text, which is written as it was; other files are made from the trees.
+Locations and skipped sentences are our own comments (see ``treebank.py``), beside a kept text only where needed.
 """
 
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from operator import methodcaller
+from operator import attrgetter, methodcaller
 from pathlib import Path
 
-import pyarrow as pa
-
-from structviews.corpus.format import Row, Skipped, rows_of, skipped_of
+from structviews.corpus.format import FILE_TEXTS, Row, Skipped, rows_of, skipped_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
@@ -29,6 +26,8 @@ NO_LABEL = re.compile(r"[\s()]")
 NO_COLUMN = re.compile(r"[\t\r\n]")
 # Tag of words that have none.
 UNTAGGED = "X"
+# Yields the lines of a file.
+Lines = Callable[[Iterable[Row | Skipped]], Iterator[str]]
 
 
 def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]) -> list[Path]:
@@ -50,63 +49,47 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
     """
     if not corpus.has_dependencies and not corpus.has_constituents:
         raise InputError(f"{corpus.path} has no trees of either kind: parse the text again with a parser")
-    kinds = writers(corpus)
-    paths = [out.with_name(out.name + ending) for ending in kinds]
-    taken = [path for path in paths if path.exists()]
+    files = {out.with_name(f"{out.name}.{kind}"): lines for kind, lines in writers(corpus).items()}
+    taken = [path for path in files if path.exists()]
     for path in taken:
         clear(path)
-    if len(taken) == len(paths):
-        raise _taken(paths[0])
-    done = 0
-
-    def shown(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        nonlocal done
-        for table in tables:
-            yield table
-            done += 1
-            progress(done, len(paths) * corpus.n_shards)
-
-    def read() -> Iterator[Row | Skipped]:
-        return in_order(shown(corpus.tables()))
-
     # One that is there may be of a call that was killed before it wrote the other.
-    for path, lines in zip(paths, kinds.values(), strict=True):
+    for number, (path, lines) in enumerate(files.items()):
+        content = map(str.encode, lines(in_order(corpus, progress, number, len(files))))
         if path not in taken:
-            write_output(path, methodcaller("writelines", map(str.encode, lines(read()))))
-        elif not _holds(path, lines(read())):
-            raise _taken(path)
-    return paths
+            write_output(path, methodcaller("writelines", content))
+        elif len(taken) == len(files) or not _holds(path, content):
+            raise InputError(f"{path} already exists: choose another --out")
+    return list(files)
 
 
-def writers(corpus: ParsedCorpus) -> dict[str, Callable[[Iterable[Row | Skipped]], Iterator[str]]]:
+def writers(corpus: ParsedCorpus) -> dict[str, Lines]:
     """What yields the lines of each file, by its ending."""
-    if corpus.kept == ["ptb"] and are_whole_file(in_order(corpus.tables())):
-        return {".ptb": kept_brackets}
-    wanted = ["conllu", "ptb"] if corpus.has_constituents else ["conllu"]
-    derived = [name for name in wanted if name not in corpus.kept]
-    ways = {
-        "conllu": partial(conllu, derived=derived) if "conllu" in derived else kept_conllu,
-        # Beside words that are made from trees, sentences without one have no line.
-        "ptb": brackets if "conllu" in derived else kept_brackets,
-    }
-    return {f".{name}": ways[name] for name in wanted}
+    if corpus.texts == ["ptb"] and are_whole_file(in_order(corpus)):
+        return {"ptb": kept_brackets}
+    wanted = FILE_TEXTS if corpus.has_constituents else FILE_TEXTS[:1]
+    derived = [kind for kind in wanted if kind not in corpus.texts]
+    files: dict[str, Lines] = {"conllu": kept_conllu, "ptb": kept_brackets}
+    if "conllu" in derived:  # beside words that are made from trees, sentences without one have no line
+        files = {"conllu": partial(conllu, derived=derived), "ptb": brackets}
+    return {kind: files[kind] for kind in wanted}
 
 
-def in_order(tables: Iterable[pa.Table]) -> Iterator[Row | Skipped]:
-    """The sentences of shards and those that were skipped among them."""
-    for table in tables:
+def in_order(
+    corpus: ParsedCorpus, progress: Callable[[int, int], None] | None = None, file: int = 0, files: int = 1
+) -> Iterator[Row | Skipped]:
+    """The sentences of a corpus and those that were skipped among them; progress as for one of several files."""
+    for number, table in enumerate(corpus.tables(), 1):
         sentences: list[Iterable[Row | Skipped]] = [rows_of(table), skipped_of(table)]
-        yield from heapq.merge(*sentences, key=lambda each: (each.document, each.position))
+        yield from heapq.merge(*sentences, key=attrgetter("document", "position"))
+        if progress:
+            progress(file * corpus.n_shards + number, files * corpus.n_shards)
 
 
-def _taken(path: Path) -> InputError:
-    return InputError(f"{path} already exists: choose another --out")
-
-
-def _holds(path: Path, lines: Iterable[str]) -> bool:
+def _holds(path: Path, lines: Iterable[bytes]) -> bool:
     """Whether a file has just these lines."""
     with path.open("rb") as file:
-        return all(file.read(len(line)) == line for line in map(str.encode, lines)) and not file.read(1)
+        return all(file.read(len(line)) == line for line in lines) and not file.read(1)
 
 
 def kept_conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
@@ -192,17 +175,12 @@ def conllu(sentences: Iterable[Row | Skipped], derived: Sequence[str]) -> Iterat
         document = each.document
         yield f"# sent_id = {each.document}-{each.position}\n# text = {' '.join(each.sentence.tokens)}\n"
         yield f"# {PLACE} = {location(each)}\n"
-        yield from words(each)
+        sentence, missing = each.sentence, ("_",) * len(each.sentence.tokens)
+        columns = (sentence.tokens, sentence.tags or missing, sentence.heads or missing, sentence.relations or missing)
+        for number, (token, tag, head, relation) in enumerate(zip(*columns, strict=True), 1):
+            check(each, NO_COLUMN, tag, relation)
+            yield f"{number}\t{token}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
         yield "\n"
-
-
-def words(row: Row) -> Iterator[str]:
-    """Yield a line for each word."""
-    sentence, missing = row.sentence, ("_",) * len(row.sentence.tokens)
-    columns = (sentence.tokens, sentence.tags or missing, sentence.heads or missing, sentence.relations or missing)
-    for number, (token, tag, head, relation) in enumerate(zip(*columns, strict=True), 1):
-        check(row, NO_COLUMN, tag, relation)
-        yield f"{number}\t{token}\t_\t_\t{tag}\t_\t{head}\t{relation}\t_\t_\n"
 
 
 def brackets(sentences: Iterable[Row | Skipped]) -> Iterator[str]:

@@ -302,11 +302,11 @@ def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa
     rows, skipped, form = [], [], Form.of(job)
     for sentence, tree in zip(sentences, work(sentences), strict=True):
         location = sentence.document, sentence.position, sentence.line
-        kept = {name: getattr(sentence, name) for name in form.kept}
+        texts = {name: getattr(sentence, name) for name in form.texts}
         if isinstance(tree, Unparsed):
-            skipped.append(Skipped(*location, tree.reason, **kept))
+            skipped.append(Skipped(*location, tree.reason, **texts))
         else:
-            rows.append(Row(*location, tree, **kept))
+            rows.append(Row(*location, tree, **texts))
     return encode_shard(rows, skipped, form)
 
 

@@ -71,11 +71,7 @@ class Picture(NamedTuple):
 
 
 def write_svg(path: Path, sentences: Sequence[Chosen]) -> list[Path]:
-    """Draw sentences into one ``.svg`` file, or into a folder with one file per sentence; return the files.
-
-    Raises:
-        InputError: if the files cannot be written.
-    """
+    """Draw sentences into one ``.svg`` file, or into a folder with one file per sentence; return the files."""
     if path.suffix == ".svg":
         pages = {path: sentences}
     elif path.suffix and not path.is_dir():
@@ -116,10 +112,7 @@ def drawing(pictures: Sequence[Picture], words: Sequence[str]) -> str:
 def element(picture: Picture, name: str, before: str = "") -> str:
     """A picture as an ``<svg>`` element, for example for a page with styles for the classes in ``STYLE``.
 
-    Args:
-        picture: the picture.
-        name: label for screen readers.
-        before: elements to put before the picture's own.
+    ``name`` is the label for screen readers; elements ``before`` precede the picture's own.
     """
     width, height = picture.width, picture.height
     return (
@@ -171,67 +164,47 @@ def wide(text: str) -> float:
 def dependency_tree(sentence: ParsedSentence, weights: Sequence[float] | None = None) -> Picture:
     """Draw the words and, above them, arcs from heads to dependents, labelled with their relations.
 
-    Args:
-        sentence: a sentence with dependencies.
-        weights: weight of each word among the dependents of its head, from 0 to 1; it sets the width of the
-            word's arc and is printed after the relation.
+    ``weights`` of each word among the dependents of its head, from 0 to 1, make its arc wider and follow the relation.
     """
     words, tags = list(map(printable, sentence.tokens)), list(map(printable, sentence.tags))
-    arcs = [
-        arc_to(word, head - 1, printable(relation), None if weights is None else weights[word])
-        for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True))
-        if head
-    ]
-    x, width = word_positions([max(map(wide, texts)) for texts in zip(words, tags or words, strict=True)], arcs)
-    if reads_right_to_left(sentence.tokens):
-        x = [width - place for place in x]
-    levels = arc_levels(arcs)
-    base = STEP * max(levels, default=0) + BASELINE
-    elements = "".join(drawn_arc(arc, x, base, base - STEP * level) for arc, level in zip(arcs, levels, strict=True))
-    for row, (kind, texts) in enumerate((("word", words), ("label", tags))):
-        for place, text in zip(x, texts, strict=False):
-            elements += text_at(kind, place, base + (row + 1) * WORDS, text)
-    return Picture(elements, width, base + 3 * WORDS)
-
-
-class Arc(NamedTuple):
-    """An arc between the words ``low < high``, one of which is the dependent; words count from 0.
-
-    ``width`` is added to the minimum line width.
-    """
-
-    low: int
-    high: int
-    dependent: int
-    relation: str
-    width: float = 0.0
-
-
-def arc_to(word: int, head: int, relation: str, weight: float | None) -> Arc:
-    """The arc from a head to a word; a weight sets the arc's width and is printed after the relation."""
-    low, high = min(word, head), max(word, head)
-    if weight is None:
-        return Arc(low, high, word, relation)
-    return Arc(low, high, word, f"{relation} {weight:.2f}", WIDEST * weight)
-
-
-def arc_levels(arcs: Sequence[Arc]) -> list[int]:
-    """The level of each arc, from 1: above all shorter arcs that it overlaps."""
-    levels: dict[Arc, int] = {}
-    for arc in sorted(arcs, key=lambda arc: arc.high - arc.low):
-        met = (level for other, level in levels.items() if other.low < arc.high and arc.low < other.high)
-        levels[arc] = 1 + max(met, default=0)
-    return [levels[arc] for arc in arcs]
-
-
-def word_positions(widths: Sequence[float], arcs: Sequence[Arc]) -> tuple[list[float], float]:
-    """The x coordinate of each word's middle, with room for words and relations, and the total width."""
+    arcs = []
+    for word, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True)):
+        if head:
+            name, weight = printable(relation), 0.0
+            if weights is not None:
+                name, weight = f"{name} {weights[word]:.2f}", weights[word]
+            arcs.append(Arc(min(word, head - 1), max(word, head - 1), word, name, WIDEST * weight))
+    # Each word's middle, with space for words and relations.
+    widths = [max(map(wide, texts)) for texts in zip(words, tags or words, strict=True)]
     x = [widths[0] / 2]
     for word in range(1, len(widths)):
         nearest = x[-1] + (widths[word - 1] + widths[word]) / 2
         needed = (x[arc.low] + wide(arc.relation) + 2 * BESIDE_WORD for arc in arcs if arc.high == word)
         x.append(max(nearest, *needed, 0))
-    return x, x[-1] + widths[-1] / 2
+    width = x[-1] + widths[-1] / 2
+    if reads_right_to_left(sentence.tokens):
+        x = [width - middle for middle in x]
+    # Each arc is above all shorter ones that it overlaps.
+    levels: dict[Arc, int] = {}
+    for arc in sorted(arcs, key=lambda arc: arc.high - arc.low):
+        met = (level for other, level in levels.items() if other.low < arc.high and arc.low < other.high)
+        levels[arc] = 1 + max(met, default=0)
+    base = STEP * max(levels.values(), default=0) + BASELINE
+    elements = "".join(drawn_arc(arc, x, base, base - STEP * levels[arc]) for arc in arcs)
+    for row, (kind, texts) in enumerate((("word", words), ("label", tags)), 1):
+        for middle, text in zip(x, texts, strict=False):
+            elements += text_at(kind, middle, base + row * WORDS, text)
+    return Picture(elements, width, base + 3 * WORDS)
+
+
+class Arc(NamedTuple):
+    """An arc between the words ``low < high``, counted from 0, one of which is the dependent; ``width`` is extra."""
+
+    low: int
+    high: int
+    dependent: int
+    relation: str
+    width: float
 
 
 def drawn_arc(arc: Arc, x: Sequence[float], base: float, top: float) -> str:
@@ -263,10 +236,7 @@ def constituency_trees(sentence: ParsedSentence) -> list[Picture]:
 def bracket_tree(tree: Tree, mirrored: bool, levels: bool = False) -> Picture:
     """Draw a tree with its root at the top: one row per node height, and the words below the last row.
 
-    Args:
-        tree: a tree with a preterminal over each word.
-        mirrored: whether the first word is on the right.
-        levels: whether to number the rows, from 0 for the preterminals.
+    In a ``mirrored`` tree the first word is on the right; ``levels`` numbers the rows, from 0 for the preterminals.
     """
     labels, children = post_order(tree)
     labels = [printable(label) for label in labels]
@@ -279,10 +249,17 @@ def bracket_tree(tree: Tree, mirrored: bool, levels: bool = False) -> Picture:
         heights.append(max((heights[child] for child in below), default=-2) + 1)
     top = heights[-1]
     y = [BASELINE + ROW * (top - height) - (ROW - WORDS if height < 0 else 0) for height in heights]
-    elements = "".join(band(height, ROW * (top - height), left + width) for height in range(top + 1)) if levels else ""
+    elements = ""
+    for height in range(top + 1) if levels else ():
+        upper, tall = ROW * (top - height), ROW if height else ROW + WORDS - 10
+        if height % 2 == 0:
+            elements += f'<rect class="band" y="{upper:g}" width="{left + width:g}" height="{tall:g}"/>\n'
+        elements += f'<text class="level" x="6" y="{upper + BASELINE:g}">{height}</text>\n'
     for node, below in enumerate(children):
-        if heights[node] > 0:
-            elements += branch(x[node], y[node] + 6, [(x[child], y[child] - 14) for child in below])
+        if heights[node] > 0:  # right-angled lines down to its children
+            bar = y[node] + 12
+            lines = "".join(f" M{x[node]:g},{bar:g} H{x[child]:g} V{y[child] - 14:g}" for child in below)
+            elements += f'<path class="branch" d="M{x[node]:g},{y[node] + 6:g} V{bar:g}{lines}"/>\n'
         kind = "word" if not below else "label bare" if labels[node] == UNLABELLED else "label"
         elements += text_at(kind, x[node], y[node], labels[node])
     return Picture(elements, left + width, ROW * (top + 1) + WORDS)
@@ -305,12 +282,7 @@ def post_order(tree: Tree) -> tuple[list[str], list[list[int]]]:
 
 
 def node_positions(labels: Sequence[str], children: Sequence[Sequence[int]]) -> tuple[list[float], float]:
-    """The x coordinate of each node's middle, and the width of the tree.
-
-    Args:
-        labels: labels of the nodes, children first.
-        children: children of each node.
-    """
+    """The x coordinate of each node's middle, and the width of the tree; nodes as of ``post_order``."""
     own = list(map(wide, labels))
     needed: list[float] = []
     for node, below in enumerate(children):
@@ -328,20 +300,3 @@ def node_positions(labels: Sequence[str], children: Sequence[Sequence[int]]) -> 
         lowest, highest = starts[node] + own[node] / 2, starts[node] + needed[node] - own[node] / 2
         x[node] = min(max(middle, lowest), highest)
     return x, needed[-1]
-
-
-def branch(x: float, y: float, ends: Sequence[tuple[float, float]]) -> str:
-    """Draw right-angled lines from a node down to its children."""
-    bar = y + 6
-    path = f"M{x:g},{y:g} V{bar:g}" + "".join(f" M{x:g},{bar:g} H{to:g} V{end:g}" for to, end in ends)
-    return f'<path class="branch" d="{path}"/>\n'
-
-
-def band(height: int, y: float, width: float) -> str:
-    """Draw the number of a row, and shade every other row."""
-    shade = (
-        ""
-        if height % 2
-        else f'<rect class="band" y="{y:g}" width="{width:g}" height="{ROW if height else ROW + WORDS - 10:g}"/>\n'
-    )
-    return f'{shade}<text class="level" x="6" y="{y + BASELINE:g}">{height}</text>\n'

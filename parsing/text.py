@@ -17,6 +17,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal
@@ -27,6 +29,7 @@ import pyarrow as pa
 from structviews.errors import InputError
 from structviews.parsing.parser import Unparsed
 from structviews.parsing.tokenising import CLOSING, OPENING, split_sentences
+from structviews.runtime.wording import reason
 
 Layout = Literal["lines", "prose"]
 # The tokens of a sentence, or the reason why it is skipped.
@@ -97,14 +100,9 @@ class RawSentence:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The result of one pass over a text.
+    """What one pass over a text found: hash, size and lines of the decompressed text, and a guess of its layout.
 
-    Attributes:
-        sha256: hash of the decompressed text.
-        bytes: size of the decompressed text.
-        lines: number of lines.
-        guess: layout guessed from the first lines.
-        state: ``file_state`` of the file before it was read.
+    ``state`` is the ``file_state`` of the file before it was read.
     """
 
     sha256: str
@@ -125,22 +123,35 @@ def survey(path: Path, name: str) -> Survey:
         InputError: if the text cannot be read, is not UTF-8, is empty or holds only blank lines.
     """
     state = file_state(path)
+    if not state:
+        raise InputError(f"{name} does not exist: give the path of a text file")
+    if path.is_dir():
+        raise InputError(f"{name} is a folder: give the path of a text file")
     digest = hashlib.sha256()
     decoder = codecs.getincrementaldecoder("utf-8")()
-    size = lines = 0
-    blank, ends_line = True, True
-    for chunk in chunks(path, name):
-        pending = len(decoder.getstate()[0])
-        decode(decoder, chunk, name, size - pending, lines + 1)
-        digest.update(chunk)
-        size += len(chunk)
-        lines += chunk.count(b"\n")
-        blank = blank and not chunk.strip()
-        ends_line = chunk.endswith(b"\n")
-    decode(decoder, b"", name, size - len(decoder.getstate()[0]), lines + 1, final=True)
+    size = lines = start = 0
+    blank, last = True, b""
+    try:
+        with open_bytes(path) as stream:
+            while chunk := stream.read(CHUNK_BYTES):
+                decoder.decode(chunk)
+                digest.update(chunk)
+                size += len(chunk)
+                start = size - len(decoder.getstate()[0])  # of what is not yet decoded
+                lines += chunk.count(b"\n")
+                blank, last = blank and not chunk.strip(), chunk
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError as error:
+        line = 1 + lines + error.object.count(b"\n", 0, error.start)
+        raise InputError(
+            f"{name}:{line}: not UTF-8 at byte {start + error.start} of the text "
+            f"(0x{error.object[error.start]:02x}): convert it, for example with iconv -f latin1 -t utf-8"
+        ) from None
+    except OSError as error:
+        raise InputError(f"{name} cannot be read ({reason(error)}): give a complete, readable file") from None
     if blank:
         raise InputError(f"{name} {'holds only blank lines' if size else 'is empty'}: give a text with sentences")
-    return Survey(digest.hexdigest(), size, lines + (not ends_line), guess_layout(path), state)
+    return Survey(digest.hexdigest(), size, lines + (not last.endswith(b"\n")), guess_layout(path), state)
 
 
 def file_state(path: Path) -> tuple[int, ...]:
@@ -149,46 +160,6 @@ def file_state(path: Path) -> tuple[int, ...]:
         return ()
     stat = path.stat()
     return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
-
-
-def chunks(path: Path, name: str) -> Iterator[bytes]:
-    """Yield the decompressed bytes of a text."""
-    if not path.exists():
-        raise InputError(f"{name} does not exist: give the path of a text file")
-    if path.is_dir():
-        raise InputError(f"{name} is a folder: give the path of a text file")
-    try:
-        with open_bytes(path) as stream:
-            while chunk := stream.read(CHUNK_BYTES):
-                yield chunk
-    except OSError as error:
-        raise InputError(
-            f"{name} cannot be read ({' '.join(str(error).split())}): give a complete, readable file"
-        ) from None
-
-
-def decode(
-    decoder: codecs.IncrementalDecoder, chunk: bytes, name: str, start: int, line: int, *, final: bool = False
-) -> None:
-    """Raise InputError at the first byte that is not UTF-8.
-
-    Args:
-        decoder: holds the first bytes of a character that the previous chunk ended in.
-        chunk: the bytes.
-        name: the text's name in error messages.
-        start: offset in the text of the first byte that is not yet decoded.
-        line: line in which the chunk starts.
-        final: whether this is the last chunk.
-    """
-    try:
-        decoder.decode(chunk, final)
-    except UnicodeDecodeError as error:
-        offset = start + error.start
-        line += error.object.count(b"\n", 0, error.start)
-        raise InputError(
-            f"{name}:{line}: not UTF-8 at byte {offset} of the text (0x{error.object[error.start]:02x}): "
-            f"convert it, for example with iconv -f latin1 -t utf-8"
-        ) from None
 
 
 def open_bytes(path: Path) -> pa.NativeFile:
@@ -202,48 +173,38 @@ def open_text(path: Path) -> io.TextIOWrapper:
 
 
 def guess_layout(path: Path) -> Layout:
-    """Return ``prose`` if sentences end in the middle of many of the first lines, else ``lines``."""
+    """``prose`` if sentences end in the middle of many of the first lines, else ``lines``."""
     with open_text(path) as stream:
-        head = [text for _, text in numbered_lines(stream, HEAD_LINES) if text.strip()]
-    inside = sum(ends_inside(text) for text in head)
-    return "prose" if inside > PROSE_SHARE * len(head) else "lines"
+        head = [text for _, text in islice(numbered_lines(stream), HEAD_LINES) if text.strip()]
+    return "prose" if sum(map(ends_inside, head)) > PROSE_SHARE * len(head) else "lines"
 
 
 def ends_inside(line: str) -> bool:
     """Whether a sentence ends inside a line; initials and titles (J. Smith, Mr. Smith) do not count."""
-    return any(not line[end.end()].islower() and not is_abbreviation(end[1]) for end in SENTENCE_END.finditer(line))
-
-
-def is_abbreviation(word: str) -> bool:
-    """Whether a full stop after a word probably marks an abbreviation."""
-    return word == "Mrs" or (word[:1].isupper() and (len(word) == 1 or (len(word) == 2 and word[1].islower())))
+    for end in SENTENCE_END.finditer(line):
+        word = end[1]
+        short = len(word) == 1 or (len(word) == 2 and word[1].islower())
+        if not line[end.end()].islower() and word != "Mrs" and not (short and word[0].isupper()):
+            return True
+    return False
 
 
 def read_sentences(
     path: Path, layout: Layout, *, tokenised: bool, language: str, repairs: "Repairs | None" = None
 ) -> Iterator[RawSentence]:
-    """Yield the sentences of a text in order, not yet tokenised, and repaired unless it is tokenised.
+    """Yield the sentences of a text in order, not yet tokenised, and repaired unless it is ``tokenised`` already.
 
-    Args:
-        path: the text.
-        layout: the layout of its sentences.
-        tokenised: whether the input is already tokenised (separated by white space).
-        language: language of the text, for its repair and for the rules that split prose into sentences.
-        repairs: counts what is repaired.
-
-    Raises:
-        UnicodeDecodeError: if the text is not UTF-8 (``survey`` checks this first, with a better message).
+    The language is for the repair, which ``repairs`` count, and for the rules that split prose. A text that is not
+    UTF-8 is a UnicodeDecodeError; ``survey`` finds it first, with a better message.
     """
     fix: RepairLine = (lambda line, text: text) if tokenised else repairs or Repairs(language)
     with open_text(path) as stream:
         yield from read_lines(stream, fix) if layout == "lines" else read_prose(stream, tokenised, language, fix)
 
 
-def numbered_lines(stream: io.TextIOWrapper, limit: int | None = None) -> Iterator[tuple[int, str]]:
-    """Yield at most ``limit`` lines with their numbers from 1; very long lines are truncated."""
-    number = 0
-    while (limit is None or number < limit) and (text := stream.readline(MAX_CHARACTERS + 1)):
-        number += 1
+def numbered_lines(stream: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers from 1; very long lines are truncated."""
+    for number, text in enumerate(iter(partial(stream.readline, MAX_CHARACTERS + 1), ""), 1):
         yield number, text
         while not text.endswith("\n") and (text := stream.readline(PIECE_CHARACTERS)):
             pass
@@ -265,11 +226,12 @@ def read_lines(stream: io.TextIOWrapper, fix: RepairLine) -> Iterator[RawSentenc
 def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str, fix: RepairLine) -> Iterator[RawSentence]:
     """Yield the sentences of running text; the module docstring defines paragraphs and documents."""
     document = position = blank_lines = last_line = 0
+    line = 1
     paragraph = Paragraph(tokenised, language)
-    for line, raw in pieces(stream):
+    for raw in chain(iter(partial(stream.readline, PIECE_CHARACTERS), ""), [""]):  # empty at the end
         text = fix(line, raw)
         # A piece of white space inside a long line is not a blank line.
-        if not text.strip() and line != last_line:
+        if not raw or (not text.strip() and line != last_line):
             blank_lines += 1
             sentences = paragraph.take(finished=True)
         else:
@@ -277,21 +239,11 @@ def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str, fix: Re
                 document, position = document + 1, 0
             blank_lines = 0
             sentences = paragraph.add(line, text)
-        last_line = line
         for sentence_line, sentence in sentences:
             yield RawSentence(document, position, sentence_line, sentence)
             position += 1
-    for sentence_line, sentence in paragraph.take(finished=True):
-        yield RawSentence(document, position, sentence_line, sentence)
-        position += 1
-
-
-def pieces(stream: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
-    """Yield lines with their numbers from 1, long lines in several pieces."""
-    number = 1
-    while text := stream.readline(PIECE_CHARACTERS):
-        yield number, text
-        number += text.endswith("\n")
+        last_line = line
+        line += raw.endswith("\n")
 
 
 @dataclass
@@ -310,7 +262,7 @@ class Paragraph:
         return self.take(finished=False) if len(self.text) > PIECE_CHARACTERS else []
 
     def take(self, *, finished: bool) -> list[tuple[int, str]]:
-        """Split the text and return its sentences; the last one is kept back unless the paragraph has ended."""
+        """Split the text and return its sentences; the last one stays unless the paragraph has ended."""
         spans = split_sentences(self.text, self.tokenised, self.language)
         rest = len(self.text)
         if not finished and spans and rest - spans[-1][0] <= MAX_CHARACTERS:
@@ -328,9 +280,9 @@ class Paragraph:
 
 def tokens_or_reason(texts: Sequence[str], tokenise: Tokenise) -> list[Words]:
     """Tokenise each sentence, or return the reason why it is skipped."""
-    found = [unfit(text) for text in texts]
-    words = iter(tokenise([text for text, reason in zip(texts, found, strict=True) if reason is None]))
-    return [next(words) if reason is None else reason for reason in found]
+    skipped = [unfit(text) for text in texts]
+    words = iter(tokenise([text for text, skip in zip(texts, skipped, strict=True) if skip is None]))
+    return [skip or next(words) for skip in skipped]
 
 
 def unfit(text: str) -> Unparsed | None:
@@ -343,12 +295,7 @@ def unfit(text: str) -> Unparsed | None:
 
 
 def repair(text: str, language: str) -> tuple[str, list[str]]:
-    """A raw text without accidents, and the kinds that it had, in the order of ``TABLES``.
-
-    Args:
-        text: the text.
-        language: its language, by a code such as ``en`` or ``zh-hans``.
-    """
+    """A raw text without accidents, and the kinds that it had, in the order of ``TABLES``; for a language's code."""
     if text.isascii() or not SUSPECT.search(text):
         return text, []
     # stanza distinguishes scripts (zh-hans).
@@ -364,26 +311,17 @@ def repair(text: str, language: str) -> tuple[str, list[str]]:
 
 
 class Repairs:
-    """Repairs a text line by line, and counts the lines that needed it.
-
-    Args:
-        language: see ``repair``.
-
-    Attributes:
-        lines: number of lines by kind.
-    """
+    """Repairs a text line by line, and counts the lines that needed it, by kind, in ``lines``; see ``repair``."""
 
     def __init__(self, language: str) -> None:
         self.language = language
         self.lines: Counter[str] = Counter()
-        self._last = 0
-        self._found: set[str] = set()
+        self._last: dict[str, int] = {}  # the last line of each kind
 
     def __call__(self, line: int, text: str) -> str:
         """A line, or the next piece of it, repaired; ``line`` is its number."""
         text, kinds = repair(text, self.language)
         if kinds:
-            before = self._found if line == self._last else set()
-            self.lines.update(set(kinds) - before)
-            self._last, self._found = line, before | set(kinds)
+            self.lines.update(kind for kind in kinds if self._last.get(kind) != line)
+            self._last.update(dict.fromkeys(kinds, line))
         return text

@@ -7,19 +7,21 @@ data (``models/english/rules.json``, which ``scripts/tokeniser_rules.py`` writes
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import cache, cached_property
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Protocol, TypedDict
 
 from structviews.errors import InputError
 from structviews.runtime.documents import read_json
+from structviews.runtime.wording import reason
 
 RULES = Path(__file__).parent / "models" / "english" / "rules.json"
 ENGLISH = "en"
-# Cache size, in whitespace-separated strings: tens of megabytes.
+# The tokens of whitespace-separated strings, by language, and how many of these there may be: tens of megabytes.
+REMEMBERED: defaultdict[str, dict[str, tuple[str, ...]]] = defaultdict(dict)
 REMEMBERED_PIECES = 1 << 17
 # The time of the rules grows with the square of a row of marks and of a string without white space. A drawn line of
 # so many marks is a word, and so is such a string, if most of it is ASCII: some scripts have no white space.
@@ -58,17 +60,11 @@ class Rules(Protocol):
 
 
 class RulesFile(TypedDict):
-    """The content of ``rules.json``.
+    """The content of ``rules.json``: the rules of a version of spaCy.
 
-    Attributes:
-        source: where the rules are from.
-        version: the version of spaCy that they are from.
-        prefix, suffix: what is cut off a string's start and end, as often as it is there.
-        infix: what the rest is cut at.
-        url: a rest that is one token, whatever is in it.
-        special: strings with tokens of their own.
-        split: the tokens that other rules make of some of these strings; where such tokens are found, those of the
-            string replace them.
+    ``prefix`` and ``suffix`` are cut off a string as often as they are there, and ``infix`` cuts the rest, unless that
+    matches ``url``. ``special`` strings have tokens of their own; where other rules would ``split`` one of them, these
+    tokens are replaced by its own.
     """
 
     source: str
@@ -94,98 +90,79 @@ class EnglishRules:
         self._prefix = re.compile(rules["prefix"]).search
         self._suffix = re.compile(rules["suffix"]).search
         self._infixes = re.compile(rules["infix"]).finditer
-        self._url_pattern = rules["url"]
+        self._url = re.compile(rules["url"]).match
         self._split: dict[str, set[tuple[str, ...]]] = {}
         for first, *others in rules["split"].values():
             self._split.setdefault(first, set()).add((first, *others))
 
-    @cached_property
-    def _url(self) -> re.Pattern[str]:
-        return re.compile(self._url_pattern)
-
     def spans(self, texts: Iterable[str]) -> list[list[Span]]:
         """See ``Rules``; white space is included."""
-        return [
-            [(0, len(text))] if _is_plain(text) and text not in self._special else self._spans(text) for text in texts
-        ]
-
-    def _spans(self, text: str) -> list[Span]:
-        spans: list[Span] = []
-        for found in CHUNK.finditer(text):
-            start, end = found.span()
-            start += start > 0 and text[start] == " "
-            tokens = self._tokens(text[start:end]) if start < end else []
-            spans += pairwise(accumulate(map(len, tokens), initial=start))
-        # Special strings in place of what they were split into.
-        for first, after in reversed(_without_overlaps(self._matches([text[start:end] for start, end in spans]))):
-            (start, _), (_, end) = spans[first], spans[after - 1]
-            if special := self._special.get(text[start:end]):
-                spans[first:after] = pairwise(accumulate(map(len, special), initial=start))
-        return spans
+        found = []
+        for text in texts:
+            if text.isascii() and text.isalpha() and text not in self._special:
+                found.append([(0, len(text))])
+                continue
+            spans: list[Span] = []
+            for chunk in CHUNK.finditer(text):
+                start, end = chunk.span()
+                start += start > 0 and text[start] == " "
+                tokens = self._tokens(text[start:end]) if start < end else []
+                spans += pairwise(accumulate(map(len, tokens), initial=start))
+            found.append(self._with_special(text, spans))
+        return found
 
     def _tokens(self, string: str) -> list[str]:
         """The tokens of a string without white space, or of white space only."""
         before: list[str] = []
         after: list[str] = []
-        while string and string not in self._special and not _is_plain(string):
-            prefix, suffix = _found(self._prefix(string)), ""
+        # No pattern matches inside a string of the letters a to z.
+        while string and string not in self._special and not (string.isascii() and string.isalpha()):
+            match = self._prefix(string)
+            prefix, suffix = match[0] if match else "", ""
             rest = string[len(prefix) :]
             if not (prefix and rest in self._special):
-                suffix = _found(self._suffix(rest))
+                match = self._suffix(rest)
+                suffix = match[0] if match else ""
                 if suffix and string[: -len(suffix)] in self._special:
                     prefix = ""
             if not prefix and not suffix:
+                if not self._url(string):
+                    cuts = [cut for found in self._infixes(string) for cut in found.span()]
+                    before += (string[i:j] for i, j in pairwise([0, *cuts, len(string)]) if i < j)
+                    string = ""
                 break
             before += [prefix] * bool(prefix)
             after += [suffix] * bool(suffix)
             string = string[len(prefix) : len(string) - len(suffix)]
-        return [*before, *self._inner(string), *reversed(after)]
+        return [*before, *self._special.get(string, [string] * bool(string)), *reversed(after)]
 
-    def _inner(self, string: str) -> Sequence[str]:
-        """The tokens of a string without prefixes and suffixes."""
-        if string in self._special:
-            return self._special[string]
-        if not string or _is_plain(string) or self._url.match(string):
-            return [string] * bool(string)
-        cuts = [cut for found in self._infixes(string) for cut in found.span()]
-        pieces = (string[start:end] for start, end in pairwise([0, *cuts, len(string)]))
-        return [piece for piece in pieces if piece]
+    def _with_special(self, text: str, spans: list[Span]) -> list[Span]:
+        """The tokens of a text, with those of special strings in place of what they were split into.
 
-    def _matches(self, tokens: Sequence[str]) -> Iterator[Span]:
-        """Consecutive tokens that a special string may have been split into."""
-        for start, token in enumerate(tokens):
-            for split in self._split.get(token, ()):
-                end = start + len(split)
-                if split == tuple(tokens[start:end]):
-                    yield start, end
-
-
-def _is_plain(string: str) -> bool:
-    """Whether no pattern can match inside a string: each needs something other than the letters a to z."""
-    return string.isascii() and string.isalpha()
-
-
-def _found(match: re.Match[str] | None) -> str:
-    return match[0] if match else ""
-
-
-def _without_overlaps(matches: Iterable[Span]) -> list[Span]:
-    """The matches that meet no longer one, nor an earlier one as long; those that are left out block others too."""
-    taken: set[int] = set()
-    chosen = []
-    for start, end in sorted(matches, key=lambda match: (match[0] - match[1], match[0])):
-        if start not in taken and end - 1 not in taken:
-            chosen.append((start, end))
-        taken.update(range(start, end))
-    return sorted(chosen)
+        Of matches that overlap, the longest or else the first one counts; those that do not count block others too.
+        """
+        tokens = [text[start:end] for start, end in spans]
+        matches = [
+            (first, first + len(split))
+            for first, token in enumerate(tokens)
+            for split in self._split.get(token, ())
+            if split == tuple(tokens[first : first + len(split)])
+        ]
+        taken: set[int] = set()
+        chosen = []
+        for first, after in sorted(matches, key=lambda match: (match[0] - match[1], match[0])):
+            if first not in taken and after - 1 not in taken:
+                chosen.append((first, after))
+            taken.update(range(first, after))
+        for first, after in sorted(chosen, reverse=True):
+            start, end = spans[first][0], spans[after - 1][1]
+            if special := self._special.get(text[start:end]):
+                spans[first:after] = pairwise(accumulate(map(len, special), initial=start))
+        return spans
 
 
 class SpacyRules:
-    """spaCy's rules for a language, without a model; see ``Rules``.
-
-    Raises:
-        InputError: if spaCy is not installed or has no rules for it, or they need a package that is not installed.
-    """
+    """spaCy's rules for a language, without a model; see ``Rules``. InputError where spaCy or its rules are missing."""
 
     def __init__(self, language: str) -> None:
         try:
@@ -200,9 +177,8 @@ class SpacyRules:
             # stanza distinguishes scripts (zh-hans), spaCy does not.
             self._nlp = spacy.blank(language.partition("-")[0])
         except ImportError as error:
-            reason = " ".join(str(error).split())
             raise InputError(
-                f"--lang {language}: spaCy has no tokeniser for this language ({reason[:200]}): give tokenised text "
+                f"--lang {language}: spaCy has no tokeniser for this language ({reason(error)}): give tokenised text "
                 "with --tokenised, or choose a --parser that has a tokeniser"
             ) from None
         self.name = f"spacy.blank({self._nlp.lang!r})"
@@ -218,11 +194,7 @@ class SpacyRules:
 
 @cache
 def rules(language: str) -> Rules:
-    """The rules for a language.
-
-    Raises:
-        InputError: if there are none here.
-    """
+    """The rules for a language; InputError if there are none here."""
     return EnglishRules() if language.partition("-")[0] == ENGLISH else SpacyRules(language)
 
 
@@ -236,18 +208,17 @@ def tokenise_all(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
 
     Most tokenisers treat each whitespace-separated string independently; others need whole sentences.
     """
-    if not rules(language).by_string:
-        return _words_of(texts, language)
-    pieces = [text.split() for text in texts]
-    words = words_of_pieces(set(chain.from_iterable(pieces)), language)
-    return [tuple(chain.from_iterable(map(words.__getitem__, each))) for each in pieces]
-
-
-def _words_of(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
-    texts = list(texts)
-    spans = rules(language).spans(map(as_words, texts))
-    words = ([text[start:end] for start, end in each] for text, each in zip(texts, spans, strict=True))
-    return [tuple(word for word in each if not word.isspace()) for each in words]
+    by_string = rules(language).by_string
+    sentences = [text.split() if by_string else [text] for text in texts]
+    remembered = REMEMBERED[language] if by_string else {}
+    if len(remembered) > REMEMBERED_PIECES:
+        remembered.clear()
+    # Not the difference of sets, which goes through all remembered ones, for a single sentence too.
+    new = [piece for piece in set(chain.from_iterable(sentences)) if piece not in remembered]
+    for piece, spans in zip(new, rules(language).spans(map(as_words, new)), strict=True):
+        words = [piece[start:end] for start, end in spans]
+        remembered[piece] = tuple(word for word in words if not word.isspace())
+    return [tuple(chain.from_iterable(map(remembered.__getitem__, pieces))) for pieces in sentences]
 
 
 def as_words(text: str) -> str:
@@ -255,76 +226,41 @@ def as_words(text: str) -> str:
     if len(text) < LEAST_MARKS:
         return text
     text = MARKS.sub(lambda found: "x" * len(found[0]), text)
-    return STRINGS.sub(lambda found: "x" * len(found[0]) if _is_ascii(found[0]) else found[0], text)
 
+    def word(found: re.Match[str]) -> str:
+        is_ascii = 2 * len(found[0].encode("ascii", "ignore")) > len(found[0])
+        return "x" * len(found[0]) if is_ascii else found[0]
 
-def _is_ascii(text: str) -> bool:
-    return 2 * len(text.encode("ascii", "ignore")) > len(text)
-
-
-def words_of_pieces(pieces: Set[str], language: str) -> Mapping[str, tuple[str, ...]]:
-    """The tokens of strings without white space; the mapping also holds strings seen earlier."""
-    remembered = remembered_pieces(language)
-    if len(remembered) > REMEMBERED_PIECES:
-        remembered.clear()
-    # Not the difference of sets, which goes through all remembered ones, for a single sentence too.
-    new = [piece for piece in pieces if piece not in remembered]
-    remembered.update(zip(new, _words_of(new, language), strict=True))
-    return remembered
-
-
-@cache
-def remembered_pieces(language: str) -> dict[str, tuple[str, ...]]:
-    """The cache of tokenised strings, one per language."""
-    return {}
+    return STRINGS.sub(word, text)
 
 
 def split_sentences(text: str, tokenised: bool, language: str) -> list[Span]:
     """Sentences of a text as (start, end) offsets, without surrounding white space.
 
-    Applies spaCy's sentence rules and two of our own for dialogue: an opening quotation mark or bracket
-    belongs to the sentence that follows it, and a lower-case word after a closing one continues the
-    sentence (``"Why?" she said.``).
+    Applies spaCy's sentence rules and two of our own for dialogue: an opening quotation mark or bracket belongs to the
+    sentence that follows it, and a lower-case word after a closing one continues the sentence (``"Why?" she said.``).
     """
-    words = _words_with_spans(text, tokenised, language)
-    begins = []
-    for i, word in enumerate(words):
-        goes_on = i > 0 and word.text[0].islower() and words[i - 1].text in CLOSING
-        if i == 0 or (word.starts_sentence and not goes_on):
-            first = i
-            # An opening mark is attached to the next word and not to the previous one.
-            while first > 1 and words[first - 1].text in OPENING:
-                if words[first - 1].end != words[first].start or words[first - 2].end == words[first - 1].start:
-                    break
-                first -= 1
-            begins.append(first)
-    ends = [*begins[1:], len(words)][: len(begins)]
-    return [(words[begin].start, words[end - 1].end) for begin, end in zip(begins, ends, strict=True) if begin < end]
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A token of a text with its offsets; ``starts_sentence`` if spaCy's rules start a sentence there."""
-
-    text: str
-    start: int
-    end: int
-    starts_sentence: bool
-
-
-def _words_with_spans(text: str, tokenised: bool, language: str) -> list[Word]:
-    """The tokens of a text; text that is already tokenised is split at white space."""
     read = text if tokenised else as_words(text)
     spans = [found.span() for found in re.finditer(r"\S+", text)] if tokenised else rules(language).spans([read])[0]
-    words = []
+    words: list[tuple[str, int, int]] = []  # text, start and end
+    firsts = []  # the first word of each sentence
     begins = False
     for (start, end), starts in zip(spans, sentence_starts([read[start:end] for start, end in spans]), strict=True):
         begins |= starts
-        # A sentence may start with white space.
-        if not text[start:end].isspace():
-            words.append(Word(text[start:end], start, end, begins))
-            begins = False
-    return words
+        word = text[start:end]
+        if word.isspace():  # a sentence may start with white space
+            continue
+        first = len(words)
+        words.append((word, start, end))
+        if first == 0 or (begins and not (word[0].islower() and words[first - 1][0] in CLOSING)):
+            # An opening mark is attached to the next word and not to the previous one.
+            while first > 1 and words[first - 1][0] in OPENING:
+                if words[first - 1][2] != words[first][1] or words[first - 2][2] == words[first - 1][1]:
+                    break
+                first -= 1
+            firsts.append(first)
+        begins = False
+    return [(words[first][1], words[after - 1][2]) for first, after in pairwise([*firsts, len(words)]) if first < after]
 
 
 def sentence_starts(tokens: Sequence[str]) -> Iterator[bool]:

@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.errors import InputError
-from structviews.parsing.binarise import BinaryTree, binarise, read_tree, strip
+from structviews.parsing.binarise import binarise, read_tree, strip
 from structviews.parsing.parser import Unparsed
+from structviews.runtime.wording import reason
 
 # Penn Treebank escapes; they also occur inside a token (friend-LRB-s-RRB-).
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
@@ -29,11 +30,18 @@ HEAD = re.compile(r"[0-9]{1,9}")
 NO_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 
 
-class TreebankSentence(NamedTuple):
-    """A sentence with its location: ``document`` and ``position`` count from 0, ``line`` from 1.
+class Location(NamedTuple):
+    """Where a sentence is: ``document`` and ``position`` count from 0, ``line`` from 1."""
 
-    ``conllu`` and ``ptb`` are its part of the text of the files, without the comments on locations. The parts of all
-    sentences are the whole text.
+    document: int
+    position: int
+    line: int
+
+
+class TreebankSentence(NamedTuple):
+    """A sentence, where it is (see ``Location``), and its part of the text of the files.
+
+    The parts ``conllu`` and ``ptb`` lack the comments on locations; those of all sentences are the whole text.
     """
 
     document: int
@@ -44,48 +52,19 @@ class TreebankSentence(NamedTuple):
     ptb: str = ""
 
 
-class Location(NamedTuple):
-    """Where a sentence is; see ``TreebankSentence``."""
+class _Annotation(NamedTuple):
+    """What one of the files has of a sentence: fields of a ParsedSentence, or why it was skipped."""
 
-    document: int
-    position: int
     line: int
-
-
-class _Dependencies(NamedTuple):
-    line: int
-    document: str
-    location: Location | None
-    tokens: tuple[str, ...]
-    tags: tuple[str, ...]
-    heads: tuple[int, ...]
-    relations: tuple[str, ...]
+    fields: dict[str, Any]
     text: str = ""
-
-
-NO_FIELD = ("line", "document", "location", "text")
-
-
-class _Skipped(NamedTuple):
-    line: int
-    document: str
-    location: Location
-    reason: str
-    text: str = ""
-
-
-class _Constituents(NamedTuple):
-    line: int
-    tree: BinaryTree
-    text: str = ""
+    document: str | None = None
+    location: Location | None = None
+    skipped: Unparsed | None = None
 
 
 class Documents:
-    """The document that a sentence is in, by the comments before it.
-
-    Attributes:
-        name: since the last ``# newdoc``; without any, the part of ``sent_id`` before its last hyphen.
-    """
+    """Which document a sentence is in, ``name``: since the last ``# newdoc``, or ``sent_id`` up to its last hyphen."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -101,18 +80,14 @@ class Documents:
 
 
 class Numbering:
-    """Numbers the documents, and the sentences in each.
-
-    Attributes:
-        here: place of the last sentence.
-    """
+    """Numbers the documents, and the sentences in each; ``here`` is the location of the last one."""
 
     def __init__(self) -> None:
         self.here = Location(-1, -1, 0)
         self._name: str | None = None
 
     def follow(self, line: int, name: str | None, stated: Location | None = None) -> Location:
-        """The place of the next sentence, in ``line`` and in the document ``name``, unless that is stated."""
+        """The location of the next sentence, in ``line`` and in the document ``name``, unless it is stated."""
         if stated:
             self.here = stated
         elif self.here.document < 0 or (name is not None and name != self._name):
@@ -157,57 +132,49 @@ def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
         raise InputError(
             f"a treebank is one .conllu file, one bracketed file, or one of each; given: {', '.join(map(str, paths))}"
         )
-    pairs: Iterator[tuple[_Dependencies | _Skipped | None, _Constituents | None]]
+    pairs: Iterator[tuple[_Annotation | None, _Annotation | None]]
     if conllu and brackets:
         pairs = _aligned(conllu[0], brackets[0])
     elif conllu:
-        pairs = ((d, None) for d in _read_conllu(conllu[0], with_heads=True))
+        pairs = ((words, None) for words in _read_conllu(conllu[0], with_heads=True))
     else:
-        pairs = ((None, c) for c in _read_brackets(brackets[0]))
+        pairs = ((None, constituents) for constituents in _read_brackets(brackets[0]))
     numbering = Numbering()
-    for words, constituents in pairs:
-        line = next(each.line for each in (words, constituents) if each)
-        if words and words.location and words.location[:2] <= numbering.here[:2]:
+    for pair in pairs:
+        words, constituents = (each or _Annotation(0, {}) for each in pair)
+        line = words.line or constituents.line
+        if words.location and words.location[:2] <= numbering.here[:2]:
             raise InputError(
                 f"{conllu[0]}:{line}: the location in the comment does not follow that of the previous sentence: "
                 f"join corpora with `structviews corpus merge`, or remove the {PLACE} and {SKIPPED} comments"
             )
-        here = numbering.follow(line, words.document if words else None, words.location if words else None)
-        tree = Unparsed(words.reason) if isinstance(words, _Skipped) else _sentence(words, constituents)
-        yield TreebankSentence(*here, tree, words.text if words else "", constituents.text if constituents else "")
+        try:
+            # If both files have tags, those in CoNLL-U are the gold ones.
+            tree = words.skipped or ParsedSentence(**(constituents.fields | words.fields))
+        except InvalidSentence as error:
+            tree = Unparsed(str(error))
+        here = numbering.follow(line, words.document, words.location)
+        yield TreebankSentence(*here, tree, words.text, constituents.text)
 
 
-def _sentence(dependencies: _Dependencies | None, constituents: _Constituents | None) -> ParsedSentence | Unparsed:
-    fields: dict[str, Any] = {}
-    if constituents:
-        fields |= constituents.tree._asdict()
-    if dependencies:
-        # If both files have tags, those in CoNLL-U are the gold ones.
-        fields |= {k: v for k, v in dependencies._asdict().items() if k not in NO_FIELD}
-    try:
-        return ParsedSentence(**fields)
-    except InvalidSentence as error:
-        return Unparsed(str(error))
-
-
-def _aligned(conllu: Path, brackets: Path) -> Iterator[tuple[_Dependencies | _Skipped, _Constituents | None]]:
+def _aligned(conllu: Path, brackets: Path) -> Iterator[tuple[_Annotation, _Annotation | None]]:
     trees = _read_brackets(brackets)
     for words in _read_conllu(conllu, with_heads=False):
-        if isinstance(words, _Skipped):
+        if words.skipped:
             yield words, None
             continue
         constituents = next(trees, None)
         if constituents is None:
             raise _alone(f"{conllu}:{words.line}", conllu, brackets)
         # Escape sequences in the text itself are treated as escapes in both files.
-        tokens, leaves = tuple(map(_unescaped, words.tokens)), constituents.tree.tokens
-        if tokens != leaves:
-            shorter = min(len(tokens), len(leaves))
-            i = next((i for i in range(shorter) if tokens[i] != leaves[i]), shorter)
-            raise InputError(
-                f"{brackets}:{constituents.line}: token {i + 1} is {_at(leaves, i)}, "
-                f"but {_at(tokens, i)} at {conllu}:{words.line}: both files must have the same tokens"
-            )
+        tokens, leaves = map(_unescaped, words.fields["tokens"]), constituents.fields["tokens"]
+        for i, (token, leaf) in enumerate(zip_longest(tokens, leaves), 1):
+            if token != leaf:
+                ours, theirs = ("missing" if each is None else repr(each) for each in (leaf, token))
+                raise InputError(
+                    f"{brackets}:{constituents.line}: token {i} is {ours}, but {theirs} at {conllu}:{words.line}: "
+                    f"both files must have the same tokens"
+                )
         yield words, constituents
     for constituents in trees:
         raise _alone(f"{brackets}:{constituents.line}", conllu, brackets)
@@ -219,10 +186,6 @@ def _alone(where: str, conllu: Path, brackets: Path) -> InputError:
 
 def _unescaped(token: str) -> str:
     return ESCAPE.sub(lambda match: ESCAPES[match.group()], token)
-
-
-def _at(tokens: Sequence[str], i: int) -> str:
-    return repr(tokens[i]) if i < len(tokens) else "missing"
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -257,37 +220,30 @@ def _blocks(path: Path) -> Iterator[list[tuple[int, str]]]:
     yield whole + lines
 
 
-def _read_conllu(path: Path, *, with_heads: bool) -> Iterator[_Dependencies | _Skipped]:
+def _read_conllu(path: Path, *, with_heads: bool) -> Iterator[_Annotation]:
+    """The sentences of a file, and those that were skipped according to our comments."""
     documents = Documents()
     for block in _blocks(path):
-        items = list(_items(path, block, documents, with_heads=with_heads))
         text = "".join(line for _, line in block if not line.startswith("#") or comment(line)[0] not in OURS)
-        for item in items:
-            yield item._replace(text=text) if isinstance(item, _Dependencies) else item
-
-
-def _items(
-    path: Path, block: Sequence[tuple[int, str]], documents: Documents, *, with_heads: bool
-) -> Iterator[_Dependencies | _Skipped]:
-    """The sentence of a block, and those that were skipped according to its comments."""
-    location, start = None, 0
-    rows: list[tuple[str, str, int | None, str]] = []
-    for number, line in chain(block, [(0, "")]):
-        if line.startswith("#"):
-            documents.read(number, line)
-            key, value = comment(line)
-            if key == PLACE:
-                location, _ = _location(path, number, value)
-            elif key == SKIPPED:
-                yield _Skipped(number, documents.name, *_location(path, number, value))
-        elif line.strip():
-            start = start or number
-            row = _conllu_row(path, number, line.rstrip("\r\n"), len(rows) + 1, with_heads=with_heads)
-            if row:
-                rows.append(row)
-        elif rows:
-            yield _Dependencies(start, documents.name, location, *_columns(path, start, rows))
-            rows, start, location = [], 0, None
+        location, start = None, 0
+        rows: list[tuple[str, str, int | None, str]] = []
+        for number, line in chain(block, [(0, "")]):
+            if line.startswith("#"):
+                documents.read(number, line)
+                key, value = comment(line)
+                if key == PLACE:
+                    location, _ = _location(path, number, value)
+                elif key == SKIPPED:
+                    place, why = _location(path, number, value)
+                    yield _Annotation(number, {}, "", documents.name, place, Unparsed(why))
+            elif line.strip():
+                start = start or number
+                row = _conllu_row(path, number, line.rstrip("\r\n"), len(rows) + 1, with_heads=with_heads)
+                if row:
+                    rows.append(row)
+            elif rows:
+                yield _Annotation(start, _fields(path, start, rows), text, documents.name, location)
+                rows, start, location = [], 0, None
 
 
 def _location(path: Path, number: int, value: str) -> tuple[Location, str]:
@@ -300,15 +256,15 @@ def _location(path: Path, number: int, value: str) -> tuple[Location, str]:
     return Location(*map(int, found.groups()[:3])), found[4] or ""
 
 
-def _columns(path: Path, start: int, rows: Sequence[tuple[str, str, int | None, str]]) -> tuple[Any, Any, Any, Any]:
-    """Tokens, tags, heads and relations of a sentence; tags or heads are empty if every word lacks them."""
+def _fields(path: Path, start: int, rows: Sequence[tuple[str, str, int | None, str]]) -> dict[str, Any]:
+    """The fields of a sentence; tags or heads are empty if every word lacks them."""
     tokens, tags, heads, relations = zip(*rows, strict=True)
-    tags = () if all(tag == "_" for tag in tags) else tags
+    fields = {"tokens": tokens, "tags": () if all(tag == "_" for tag in tags) else tags}
     if all(head is None for head in heads):
-        return tokens, tags, (), ()
+        return {**fields, "heads": (), "relations": ()}
     if None in heads:
         raise InputError(f"{path}:{start}: word {heads.index(None) + 1} has no head: give one to all words or to none")
-    return tokens, tags, heads, relations
+    return {**fields, "heads": heads, "relations": relations}
 
 
 def _conllu_row(
@@ -332,7 +288,7 @@ def _conllu_row(
     return re.sub(r"\s", "\u2423", form), tag, None if head == "_" else int(head), relation
 
 
-def _read_brackets(path: Path) -> Iterator[_Constituents]:
+def _read_brackets(path: Path) -> Iterator[_Annotation]:
     last, blank = None, ""
     for number, line in _lines(path):
         if not line.strip():
@@ -341,10 +297,10 @@ def _read_brackets(path: Path) -> Iterator[_Constituents]:
         try:
             tree = binarise(strip(read_tree(line)))
         except (ValueError, RecursionError) as error:
-            reason = " ".join(str(error).split())
-            raise InputError(f"{path}:{number}: not one bracketed tree: {reason}") from None
+            raise InputError(f"{path}:{number}: not one bracketed tree: {reason(error)}") from None
         if last:
             yield last
-        last, blank = _Constituents(number, tree._replace(tokens=tuple(map(_unescaped, tree.tokens))), blank + line), ""
+        tree = tree._replace(tokens=tuple(map(_unescaped, tree.tokens)))
+        last, blank = _Annotation(number, tree._asdict(), blank + line), ""
     if last:
         yield last._replace(text=last.text + blank)

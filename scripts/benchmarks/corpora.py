@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from structviews.batches.batch import Batch, collate
-from structviews.corpus.format import MANIFEST, Form, Row, new_job
+from structviews.corpus.format import MANIFEST, Form, Row, encode_shard, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.writer import write_manifest, write_shard
@@ -73,7 +73,7 @@ def random_corpus(folder: Path, count: int, compression: str | None = None) -> P
     rows = [Row(i // DOCUMENT, i % DOCUMENT, i + 1, sentence) for i, sentence in enumerate(sentences)]
     shards = [rows[start : start + SHARD] for start in range(0, len(rows), SHARD)]
     form = Form(compression=compression)
-    entries = [write_shard(folder, number, shard, [], form) for number, shard in enumerate(shards)]
+    entries = [write_shard(folder, number, encode_shard(shard, [], form)) for number, shard in enumerate(shards)]
     job = new_job(parser={"name": "random"}, tokeniser={"name": "random"}, settings={}, sources=[])
     write_manifest(folder, entries, job)
     manifest, times = json.loads((folder / MANIFEST).read_text("utf-8")), -(-count // len(rows))

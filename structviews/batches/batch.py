@@ -16,7 +16,7 @@ from torch import Tensor
 from structviews.batches.shared_trees import SharedFamilies, SharedPairs, shared_constituency, shared_dependency
 from structviews.batches.trees import NodeRows, TreeBatch, constituency_trees, dependency_trees, node_rows
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.tree_arrays import constituency_heights, dependency_heights
+from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, heights
 from structviews.pretrained.alignment import Aligner, SentencePieces
 from structviews.runtime.arrays import Array, group, inverse_of, stable_argsort, starts_of
 from structviews.runtime.device import send, send_fields, to_tensor
@@ -184,10 +184,10 @@ def collate(
     columns: dict[str, Array] = {}
     if "dependency" in needs:
         columns["heads"] = _joined(s.heads for s in sentences)
-        columns["dep_height"] = dependency_heights(columns["heads"], lengths)
+        columns["dep_height"] = heights(dependency_parents(columns["heads"], lengths))
     if "constituency" in needs:
         columns["left"], columns["right"] = _joined(s.left for s in sentences), _joined(s.right for s in sentences)
-        columns["const_height"] = constituency_heights(columns["left"], columns["right"], lengths)
+        columns["const_height"] = heights(constituency_parents(columns["left"], columns["right"], lengths))
     return assemble(
         {name: WordIds.of(*vocabulary.look_up(words)) for name, vocabulary in vocabularies.items()},
         lengths,

@@ -78,7 +78,7 @@ def inspect_corpus(
     Example: structviews inspect --text "A dog barks."
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.parsing.drawing import choose, sentence_to_draw
+    from structviews.parsing.drawing import Chosen, choose, kinds_of
 
     choosing = sentence, grep, random
     drawing = any(choice is not None for choice in choosing)
@@ -89,7 +89,7 @@ def inspect_corpus(
         from structviews.parsing.sources import parse_sentence
 
         parsed = parse_sentence(text, parser=parser, options=Options(lang, models), tokenised=tokenised)
-        draw_trees([sentence_to_draw(text, parsed, tree)], svg)
+        draw_trees([Chosen("sentence", "", parsed, kinds_of(parsed, tree, repr(text[:60])))], svg)
         return
     opened = ParsedCorpus.open(corpus or only_corpus(none=NO_CORPUS))
     if drawing:
@@ -130,8 +130,8 @@ def merge_corpora(
 
     Example: structviews corpus merge novels.parsed news.parsed -o all.parsed
     """
-    from structviews.corpus.merging import merge
     from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.corpus.writer import merge
     from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, "merging", "shards") as progress:
@@ -152,8 +152,7 @@ def describe_corpus(
 
     opened = ParsedCorpus.open(corpus)
     if as_json:
-        found = corpus_statistics.as_json(opened, corpus_statistics.Statistics.of(opened))
-        write(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+        write(json.dumps(corpus_statistics.statistics_of(opened), indent=1, ensure_ascii=False) + "\n")
     else:
         console.print(corpus_statistics.overview(opened, with_bytes=True), highlight=False)
 

@@ -1,7 +1,8 @@
 """Statistics of a parsed corpus: sizes, frequencies and bytes per token on disk."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from structviews.corpus.format import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.tree_arrays import Flat, constituency_parents, dependency_parents
+from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, numbers, sizes, strings
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal import Table
 from structviews.runtime.wording import counted
@@ -24,95 +25,72 @@ QUANTILES = {"min": 0.0, "median": 0.5, "95 %": 0.95, "max": 1.0}
 NAMED = {"tags": "tags", "relations": "relations", "labels": "constituents"}
 
 
-class Histogram:
-    """Counts of small integers."""
+def statistics_of(corpus: ParsedCorpus) -> dict[str, Any]:
+    """Statistics of a corpus, collected shard by shard, as a dictionary for JSON.
 
-    def __init__(self) -> None:
-        self.counts = np.zeros(0, np.int64)
-
-    def add(self, values: Array) -> None:
-        """Count non-negative values ``(k,)``."""
-        found = np.bincount(values, minlength=len(self.counts))
-        found[: len(self.counts)] += self.counts
-        self.counts = found
-
-    @property
-    def mean(self) -> float:
-        return float(self.counts @ np.arange(len(self.counts)) / self.counts.sum())
-
-    def quantile(self, share: float) -> float:
-        """Quantile with linear interpolation, as ``numpy.quantile``."""
-        ends = np.cumsum(self.counts)
-        rank = share * (ends[-1] - 1)
-        low, high = np.searchsorted(ends, [np.floor(rank), np.ceil(rank)], side="right")
-        return float(low + (high - low) * (rank % 1))
-
-
-@dataclass
-class Statistics:
-    """Statistics of a corpus.
-
-    Attributes:
-        sizes: sentence lengths, tree depths (longest path from the root, in edges) and numbers of children.
-        names: frequencies of tags, relations and labels, by column.
-        column_bytes: size of each column in the files.
-        bytes: total size of the files.
+    ``sizes`` has the mean and quantiles of sentence lengths, tree depths (longest path from the root, in edges) and
+    numbers of children; ``tags``, ``relations`` and ``labels`` have frequencies. In ``bytes_per_token``, by column,
+    ``rest`` is file metadata and padding.
     """
-
-    sizes: dict[str, Histogram] = field(default_factory=dict)
-    names: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in NAMED})
-    column_bytes: Counter[str] = field(default_factory=Counter)
-    bytes: int = 0
-
-    @classmethod
-    def of(cls, corpus: ParsedCorpus) -> "Statistics":
-        """Collect the statistics of a corpus, shard by shard."""
-        statistics = cls(bytes=sum(shard["bytes"] for shard in corpus.manifest["shards"]))
-        for table in corpus.tables():
-            for name, values in sizes_of(table, corpus).items():
-                statistics.sizes.setdefault(name, Histogram()).add(values)
-            for name, counts in statistics.names.items():
-                counts.update(count_strings(table, name))
-            codec = Form.of(corpus.manifest).compression
-            statistics.column_bytes.update({name: bytes_of(table[name].chunk(0), codec) for name in table.column_names})
-        return statistics
+    manifest = corpus.manifest
+    codec = Form.of(manifest).compression
+    counted_sizes: dict[str, Counter[int]] = {}
+    names = {name: Counter[str]() for name in NAMED}
+    in_columns = Counter[str]()
+    for table in corpus.tables():
+        for name, values in sizes_of(table, corpus).items():
+            counts = (each.tolist() for each in np.unique(values, return_counts=True))
+            counted_sizes.setdefault(name, Counter()).update(dict(zip(*counts, strict=True)))
+        for name, frequencies in names.items():
+            found = pc.list_flatten(table[name]).value_counts().to_pylist()
+            frequencies.update({each["values"]: each["counts"] for each in found if each["values"]})
+        in_columns.update({name: bytes_of(table[name].chunk(0), codec) for name in table.column_names})
+    size = sum(shard["bytes"] for shard in manifest["shards"])
+    on_disk = {**in_columns, "rest": size - in_columns.total(), "total": size}
+    return {
+        "parser": manifest["parser"],
+        "tokeniser": manifest["tokeniser"],
+        **{name: manifest[name] for name in ("documents", "sentences", "tokens")},
+        "shards": corpus.n_shards,
+        "skipped": reasons(corpus.skipped),
+        "repaired": manifest.get("repaired", {}),
+        "sizes": {name: summary(counts) for name, counts in counted_sizes.items()},
+        **{name: dict(frequencies.most_common()) for name, frequencies in names.items()},
+        "bytes": size,
+        "bytes_per_token": {name: each / max(manifest["tokens"], 1) for name, each in on_disk.items()},
+    }
 
 
 def sizes_of(table: pa.Table, corpus: ParsedCorpus) -> dict[str, Array]:
     """Lengths, depths and numbers of children in one shard, for the kinds of trees that the corpus has."""
-    shard = Flat(table)
-    sizes = {"tokens": shard.lengths}
+    lengths = sizes(table, "tokens")
+    found = {"tokens": lengths}
     if corpus.has_dependencies:
-        sizes["dependency depth"] = shard.numbers("dep_height")[shard.heads == 0]
-        parents = dependency_parents(shard.heads, shard.lengths)
+        heads = numbers(table, "heads")
+        found["dependency depth"] = numbers(table, "dep_height")[heads == 0]
+        parents = dependency_parents(heads, lengths)
         dependents = np.bincount(parents[parents >= 0])
-        sizes["dependents of a head"] = dependents[dependents > 0]
+        found["dependents of a head"] = dependents[dependents > 0]
     if corpus.has_constituents:
-        roots = np.cumsum(2 * shard.lengths - 1) - 1
-        sizes["binary constituency depth"] = shard.numbers("const_height")[roots]
-        sizes["children of a constituent"] = constituents_children(shard)
-    return sizes
+        roots = np.cumsum(2 * lengths - 1) - 1
+        found["binary constituency depth"] = numbers(table, "const_height")[roots]
+        found["children of a constituent"] = constituents_children(table)
+    return found
 
 
-def constituents_children(shard: Flat) -> Array:
+def constituents_children(table: pa.Table) -> Array:
     """Number of children of each constituent before binarisation, leaves excluded; a unary chain is one node."""
-    parent = constituency_parents(*shard.children, shard.lengths)
-    labels = shard.strings("labels")
+    parent = constituency_parents(numbers(table, "left"), numbers(table, "right"), sizes(table, "tokens"))
+    labels = strings(table, "labels")
     named = pc.not_equal(labels.dictionary, "").to_numpy(zero_copy_only=False)[labels.indices.to_numpy()]
     is_root = parent < 0
-    stays = named | is_root | (shard.numbers("const_height") == 0)
+    stays = named | is_root | (numbers(table, "const_height") == 0)
     # For each node its closest ancestor that stays, itself included.
     closest = np.where(stays, np.arange(len(stays)), parent)
     while not np.array_equal(further := closest[closest], closest):
         closest = further
     children = np.bincount(closest[parent[stays & ~is_root]])
     return children[children > 0]
-
-
-def count_strings(table: pa.Table, column: str) -> dict[str, int]:
-    """Frequency of each non-empty string in the lists of a column."""
-    found = pc.list_flatten(table[column]).value_counts().to_pylist()
-    return {each["values"]: each["counts"] for each in found if each["values"]}
 
 
 def bytes_of(array: pa.Array, codec: str | None) -> int:
@@ -122,87 +100,58 @@ def bytes_of(array: pa.Array, codec: str | None) -> int:
     return sum(len(pa.compress(each, codec, asbytes=True)) if codec else each.size for each in buffers if each)
 
 
-def as_json(corpus: ParsedCorpus, statistics: Statistics) -> dict[str, Any]:
-    """All statistics, as a dictionary for JSON."""
-    manifest = corpus.manifest
-    return {
-        "parser": manifest["parser"],
-        "tokeniser": manifest["tokeniser"],
-        **{name: manifest[name] for name in ("documents", "sentences", "tokens")},
-        "shards": corpus.n_shards,
-        "skipped": reasons(corpus.skipped),
-        "repaired": manifest.get("repaired", {}),
-        "sizes": {name: summary(histogram) for name, histogram in statistics.sizes.items()},
-        **{name: dict(counts.most_common()) for name, counts in statistics.names.items()},
-        "bytes": statistics.bytes,
-        "bytes_per_token": bytes_per_token(corpus, statistics),
-    }
-
-
-def summary(histogram: Histogram) -> dict[str, float]:
-    """Mean and quantiles; empty if nothing was counted."""
-    if not len(histogram.counts):
+def summary(counts: Counter[int]) -> dict[str, float]:
+    """Mean and quantiles, as ``numpy.quantile``, of what was counted; empty if nothing was."""
+    if not counts:
         return {}
-    return {"mean": histogram.mean} | {name: histogram.quantile(share) for name, share in QUANTILES.items()}
-
-
-def bytes_per_token(corpus: ParsedCorpus, statistics: Statistics) -> dict[str, float]:
-    """Bytes per token by column; ``rest`` is file metadata and padding."""
-    rest = statistics.bytes - statistics.column_bytes.total()
-    by_column = {**statistics.column_bytes, "rest": rest, "total": statistics.bytes}
-    return {name: size / max(corpus.manifest["tokens"], 1) for name, size in by_column.items()}
+    values, times = np.array(sorted(counts.items())).T
+    ends = np.cumsum(times)
+    ranks = np.array(list(QUANTILES.values())) * (ends[-1] - 1)
+    low, high = (values[np.searchsorted(ends, bound, side="right")] for bound in (np.floor(ranks), np.ceil(ranks)))
+    quantiles = (low + (high - low) * (ranks % 1)).tolist()
+    return {"mean": float(values @ times / ends[-1]), **dict(zip(QUANTILES, quantiles, strict=True))}
 
 
 def overview(corpus: ParsedCorpus, with_bytes: bool = False) -> RenderableType:
-    """Counts, sizes and frequencies of a corpus, to be printed with rich.
-
-    Args:
-        corpus: the corpus.
-        with_bytes: also show bytes per token on disk.
-    """
-    statistics, manifest = Statistics.of(corpus), corpus.manifest
+    """Counts, sizes and frequencies of a corpus, to be printed with rich; with bytes per token on disk if wanted."""
+    found = statistics_of(corpus)
     tools = [
-        " ".join([kind, *(str(manifest[kind][key]) for key in ("name", "version") if key in manifest[kind])])
+        " ".join([kind, *(str(found[kind][key]) for key in ("name", "version") if key in found[kind])])
         for kind in ("parser", "tokeniser")
     ]
     heading = (
-        f"{corpus.path}: {counted(len(corpus), 'sentence')}, {counted(manifest['tokens'], 'token')}, "
-        f"{counted(manifest['documents'], 'document')}, {len(corpus.skipped):,} skipped\n{', '.join(tools)}\n"
+        f"{corpus.path}: {counted(len(corpus), 'sentence')}, {counted(found['tokens'], 'token')}, "
+        f"{counted(found['documents'], 'document')}, {len(corpus.skipped):,} skipped\n{', '.join(tools)}\n"
     )
     columns = ("min", "median", "mean", "95 %", "max")
-    sizes = Table("", *columns, title="sizes", title_justify="left")
-    for column in sizes.columns[1:]:
+    table = Table("", *columns, title="sizes", title_justify="left")
+    for column in table.columns[1:]:
         column.justify = "right"
-    for name, histogram in statistics.sizes.items():
-        if found := summary(histogram):
-            sizes.add_row(name, *(f"{found[key]:.{int(key == 'mean')}f}" for key in columns))
-    tables: list[RenderableType] = [sizes]
+    for name, size in found["sizes"].items():
+        if size:
+            table.add_row(name, *(f"{size[key]:.{int(key == 'mean')}f}" for key in columns))
+    tables: list[RenderableType] = [table]
     if with_bytes:
-        on_disk = Table("column", "bytes per token", title="on disk", title_justify="left")
-        on_disk.columns[1].justify = "right"
-        for name, size in bytes_per_token(corpus, statistics).items():
-            on_disk.add_row(name, f"{size:.2f}")
-        tables.append(on_disk)
+        tables.append(value_table("on disk", found["bytes_per_token"], ".2f", "column", "bytes per token"))
     frequencies: list[RenderableType] = []
     for name, title in NAMED.items():
-        if counts := statistics.names[name]:
-            shown = dict(counts.most_common(MOST_FREQUENT))
+        if counts := found[name]:
+            shown = dict(islice(counts.items(), MOST_FREQUENT))
             if rest := len(counts) - len(shown):
-                shown[f"{rest} more"] = counts.total() - sum(shown.values())
-            frequencies.append(count_table(title, shown))
+                shown[f"{rest} more"] = sum(counts.values()) - sum(shown.values())
+            frequencies.append(value_table(title, shown))
     rendered: list[RenderableType] = [Text(heading), Columns(tables), Columns(frequencies)]
-    if corpus.skipped:
-        rendered.append(count_table("skipped sentences", reasons(corpus.skipped)))
-    if repaired := manifest.get("repaired"):
-        rendered.append(count_table("repaired lines", dict(Counter(repaired).most_common())))
+    if found["skipped"]:
+        rendered.append(value_table("skipped sentences", found["skipped"]))
+    if found["repaired"]:
+        rendered.append(value_table("repaired lines", dict(Counter(found["repaired"]).most_common())))
     return Group(*rendered)
 
 
-def count_table(title: str, counts: dict[str, int]) -> Table:
-    """A table of names and counts."""
-    table = Table(show_header=False, title=title, title_justify="left")
-    table.add_column()
-    table.add_column(justify="right")
-    for name, count in counts.items():
-        table.add_row(Text(name), f"{count:,}")
+def value_table(title: str, values: Mapping[str, float], form: str = ",", *headings: str) -> Table:
+    """A table of names and numbers."""
+    table = Table(*(headings or ("", "")), show_header=bool(headings), title=title, title_justify="left")
+    table.columns[1].justify = "right"
+    for name, value in values.items():
+        table.add_row(Text(name), f"{value:{form}}")
     return table

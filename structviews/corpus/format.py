@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Annotated, Any, NotRequired, Self, TypedDict
+from typing import Annotated, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.ipc
 from msgspec import Meta
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.corpus.tree_arrays import constituency_heights, dependency_heights
+from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, heights
 from structviews.runtime.documents import parse_json
 
 Count = Annotated[int, Meta(ge=0)]
@@ -38,7 +38,7 @@ NUMBERS = ("heads", "left", "right", "dep_height", "const_height")
 COLUMNS = (*PLACES, "tokens", "tags", "heads", "relations", "left", "right", "labels", "dep_height", "const_height")
 # Two more of a corpus from treebank files: each sentence's part of the text of these files, so that they can be given
 # back. Nothing but export and the tools for whole corpora reads them.
-KEPT = ("conllu", "ptb")
+FILE_TEXTS = ("conllu", "ptb")
 # The node numbers of a sentence with at most this many words fit in a byte.
 BYTE_WORDS = 128
 SKIPPED_KEY = b"structviews.skipped"
@@ -69,23 +69,12 @@ class Row:
 class Skipped:
     """A sentence of the source that was left out, and the reason; the rest as in :class:`Row`."""
 
-    document: int
-    position: int
-    line: int
-    reason: str
-    conllu: str = ""
-    ptb: str = ""
-
-
-class SkippedEntry(TypedDict):
-    """A skipped sentence in a file; see ``Skipped``."""
-
     document: Count
     position: Count
     line: Count
     reason: str
-    conllu: NotRequired[str]
-    ptb: NotRequired[str]
+    conllu: str = ""
+    ptb: str = ""
 
 
 def shard_name(number: int) -> str:
@@ -101,12 +90,12 @@ class Form:
         longest: maximum number of words of a sentence, which fixes the integer width for all shards; None to use the
             narrowest width for each shard.
         compression: ``zstd``, or None for uncompressed files, which are memory-mapped without a copy.
-        kept: which of the columns ``KEPT`` there are.
+        texts: which of the columns ``FILE_TEXTS`` there are.
     """
 
     longest: int | None = None
     compression: str | None = None
-    kept: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, job: dict[str, Any]) -> Self:
@@ -118,7 +107,7 @@ class Form:
     def plain(self) -> pa.Schema:
         """The columns, with names as strings and the widest numbers."""
         lists = {name: pa.list_(pa.string() if name in NAMES else pa.uint16()) for name in COLUMNS}
-        return pa.schema({**lists, **PLACES, **dict.fromkeys(self.kept, pa.string())})
+        return pa.schema({**lists, **PLACES, **dict.fromkeys(self.texts, pa.string())})
 
     def numbers(self, longest: int) -> pa.DataType:
         """The integer type of word and node numbers in a shard whose longest sentence has ``longest`` words."""
@@ -129,15 +118,15 @@ BY_ROWS = Form()
 
 
 def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form = BY_ROWS) -> pa.Buffer:
-    """The bytes of a shard file; equal arguments give equal bytes.
-
-    The skipped sentences are stored in the shard's schema metadata, so that the two cannot get separated.
-    """
+    """The bytes of a shard file; equal arguments give equal bytes."""
     return encode_batch(batch_of(rows, form), skipped, form)
 
 
 def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
-    """The bytes of a shard with the columns of ``batch_of``; see ``encode_shard``."""
+    """The bytes of a shard with the columns of ``batch_of``; see ``encode_shard``.
+
+    The skipped sentences are stored in the shard's schema metadata, so that the two cannot get separated.
+    """
     notes = json.dumps([note(skip) for skip in skipped])
     batch = batch.replace_schema_metadata({SKIPPED_KEY: notes})
     options = pa.ipc.IpcWriteOptions(compression=form.compression)
@@ -148,9 +137,9 @@ def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) 
 
 
 def note(skip: Skipped, *, with_text: bool = True) -> dict[str, Any]:
-    """A skipped sentence as in a file, with or without the text that is kept of it."""
-    kept = (name for name in KEPT if with_text and getattr(skip, name))
-    return {name: getattr(skip, name) for name in ("document", "position", "line", "reason", *kept)}
+    """A skipped sentence as in a file, with or without its text."""
+    texts = (name for name in FILE_TEXTS if with_text and getattr(skip, name))
+    return {name: getattr(skip, name) for name in ("document", "position", "line", "reason", *texts)}
 
 
 def batch_of(rows: Sequence[Row], form: Form = BY_ROWS) -> pa.RecordBatch:
@@ -163,13 +152,14 @@ def batch_of(rows: Sequence[Row], form: Form = BY_ROWS) -> pa.RecordBatch:
     columns = {name: pa.array([getattr(row, name) for row in rows], place) for name, place in PLACES.items()}
     columns |= {name: list_array(encoded(lists[name]), sizes[name]) for name in NAMES}
     columns |= {name: list_array(pa.array(values).cast(kind), sizes[name]) for name, values in flat.items()}
-    heights = dependency_heights(flat["heads"], sizes["heads"])
-    columns["dep_height"] = list_array(pa.array(heights).cast(kind), sizes["heads"])
     lengths = (sizes["labels"][sizes["labels"] > 0] + 1) // 2
-    heights = constituency_heights(flat["left"], flat["right"], lengths)
-    columns["const_height"] = list_array(pa.array(heights).cast(kind), sizes["labels"])
-    columns |= {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in form.kept}
-    names = [*COLUMNS, *form.kept]
+    for name, like, parents in (
+        ("dep_height", "heads", dependency_parents(flat["heads"], sizes["heads"])),
+        ("const_height", "labels", constituency_parents(flat["left"], flat["right"], lengths)),
+    ):
+        columns[name] = list_array(pa.array(heights(parents)).cast(kind), sizes[like])
+    columns |= {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in form.texts}
+    names = [*COLUMNS, *form.texts]
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
@@ -191,22 +181,22 @@ def narrow(values: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(values.indices.cast(kind), values.dictionary)
 
 
-def skipped_of(table: pa.Table) -> list[Skipped]:
-    """The skipped sentences recorded in a shard."""
-    notes = parse_json(table.schema.metadata[SKIPPED_KEY], list[SkippedEntry], "skipped sentences", "parse again")
-    return [Skipped(**skip) for skip in notes]
-
-
 def read_shard(path: Path) -> pa.Table:
     """A shard as a memory-mapped table with one chunk."""
     return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+
+
+def skipped_of(table: pa.Table) -> list[Skipped]:
+    """The skipped sentences recorded in a shard."""
+    notes = parse_json(table.schema.metadata[SKIPPED_KEY], list[Skipped], "skipped sentences", "parse again")
+    return [Skipped(**skip) for skip in notes]
 
 
 def rows_of(table: pa.Table) -> Iterator[Row]:
     """The rows of a shard's table, which was checked when it was written."""
     places = (table[name].to_pylist() for name in ("document", "position", "line"))
     fields = ((tuple(each) for each in table[name].to_pylist()) for name in SENTENCE_FIELDS)
-    texts = (table[name].to_pylist() if name in table.column_names else repeat("", len(table)) for name in KEPT)
+    texts = (table[name].to_pylist() if name in table.column_names else repeat("", len(table)) for name in FILE_TEXTS)
     for document, position, line, conllu, ptb, *sentence in zip(*places, *texts, *fields, strict=True):
         yield Row(document, position, line, ParsedSentence.unchecked(*sentence), conllu, ptb)
 

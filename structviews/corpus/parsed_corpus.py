@@ -15,20 +15,17 @@ import pyarrow as pa
 
 from structviews.corpus.format import (
     COLUMNS,
+    FILE_TEXTS,
     FORMAT,
     FORMAT_VERSION,
     JOB,
-    KEPT,
     MANIFEST,
-    NAMES,
-    NUMBERS,
-    PLACES,
     SHARD_NAME,
     SKIPPED_KEY,
     Count,
+    Form,
     Row,
     Skipped,
-    SkippedEntry,
     read_shard,
     rows_of,
     skipped_of,
@@ -37,11 +34,10 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.runtime.documents import CHECKSUM, checked, checksum, parse_json
 from structviews.runtime.files import file_hash
+from structviews.runtime.wording import reason
 
 # Every open shard holds a file descriptor, and a large corpus can have thousands of shards.
 OPEN_SHARDS = 64
-
-
 OTHER_COLUMNS = "its columns are not those that the manifest names"
 
 
@@ -55,16 +51,10 @@ class ShardEntry(TypedDict):
 
 
 class Named(TypedDict):
-    """A parser's entry in the manifest; further keys are its own."""
+    """A parser's or a tokeniser's entry in the manifest; further keys are its own."""
 
     name: str
     language: NotRequired[str]
-
-
-class Tokeniser(TypedDict):
-    """A tokeniser's entry in the manifest; further keys are its own."""
-
-    name: NotRequired[str]
 
 
 class Manifest(TypedDict):
@@ -75,10 +65,10 @@ class Manifest(TypedDict):
     tokens: Count
     has_dependencies: bool
     has_constituents: bool
-    skipped: list[SkippedEntry]
+    skipped: list[Skipped]
     shards: list[ShardEntry]
     parser: Named
-    tokeniser: Tokeniser
+    tokeniser: Named
     settings: dict[str, Any]
     sources: list[dict[str, Any]]
     models: NotRequired[str]
@@ -108,10 +98,11 @@ class ParsedCorpus:
         path: its folder.
         manifest: content of ``manifest.json``.
         fingerprint: hash of the manifest, and so of the whole content.
+        n_shards: number of shards.
         shard_rows: number of sentences of each shard; may be 0.
         parser: name, version, settings and model hash of the parser that produced the trees.
         has_dependencies, has_constituents: whether every sentence has such a tree.
-        kept: which treebank files' text is kept: ``conllu``, ``ptb``, both or none.
+        texts: which treebank files' text it has: ``conllu``, ``ptb``, both or none.
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any], fingerprint: str) -> None:
@@ -119,13 +110,14 @@ class ParsedCorpus:
         self.manifest = manifest
         self.fingerprint = fingerprint
         self.shard_rows: list[int] = [shard["rows"] for shard in manifest["shards"]]
+        self.n_shards = len(self.shard_rows)
         self.parser: dict[str, Any] = manifest["parser"]
         self.has_dependencies: bool = manifest["has_dependencies"]
         self.has_constituents: bool = manifest["has_constituents"]
-        self.kept: list[str] = manifest.get("kept", [])
+        self.texts: list[str] = manifest.get("kept", [])
         self._starts = list(accumulate(self.shard_rows, initial=0))
         self._verified: set[int] = set()
-        self._open = lru_cache(OPEN_SHARDS)(self._read_shard)
+        self.shard = lru_cache(OPEN_SHARDS)(self.shard)  # type: ignore[method-assign]
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -135,8 +127,7 @@ class ParsedCorpus:
             InputError: if it does not exist, is unfinished or damaged, or has another format version.
         """
         path = Path(path)
-        text = read_manifest(path)
-        corpus = cls(path, parse_manifest(path, text), hashlib.sha256(text).hexdigest())
+        corpus = cls(path, *read_manifest(path))
         for shard in corpus.manifest["shards"]:
             check_size(path / shard["name"], shard["bytes"])
         return corpus
@@ -145,12 +136,8 @@ class ParsedCorpus:
         return self._starts[-1]
 
     def __iter__(self) -> Iterator[Row]:
-        for number in range(self.n_shards):
-            yield from rows_of(self.shard(number))
-
-    @property
-    def n_shards(self) -> int:
-        return len(self.shard_rows)
+        for table in self.tables():
+            yield from rows_of(table)
 
     @property
     def skipped(self) -> list[Skipped]:
@@ -171,22 +158,19 @@ class ParsedCorpus:
         Raises:
             InputError: if the shard is missing or damaged.
         """
-        return self._open(number)
-
-    def tables(self) -> Iterator[pa.Table]:
-        """The shards in order."""
-        return map(self.shard, range(self.n_shards))
-
-    def _read_shard(self, number: int) -> pa.Table:
         entry = self.manifest["shards"][number]
         path = self.path / entry["name"]
         if number in self._verified:
             return read_shard(path)
         table = whole_shard(path, entry)
-        if kept_in(table.schema) != self.kept:
+        if table.column_names[len(COLUMNS) :] != self.texts:
             raise DamagedCorpus(path, OTHER_COLUMNS)
         self._verified.add(number)
         return table
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The shards in order."""
+        return map(self.shard, range(self.n_shards))
 
     def row(self, index: int) -> Row:
         """Sentence ``index`` of the corpus (from 0) with its place in the source."""
@@ -200,54 +184,46 @@ class ParsedCorpus:
         return self.row(index).sentence
 
 
-def read_manifest(path: Path) -> bytes:
-    """The manifest's bytes.
+def read_manifest(path: Path) -> tuple[dict[str, Any], str]:
+    """The manifest of the corpus ``path``, checked, and the SHA-256 of its file.
 
     Raises:
-        InputError: if there is no manifest; the message gives the reason.
+        InputError: if there is none, or it is not of this format version; DamagedCorpus if its content has changed.
     """
-    if (path / MANIFEST).is_file():
-        return (path / MANIFEST).read_bytes()
-    if (path / JOB).is_file():
-        raise InputError(f"{path} is unfinished: run its `structviews parse` command again to finish it")
-    if path.exists():
-        raise InputError(f"{path} is not a parsed corpus (no {MANIFEST}): make one with `structviews parse`")
-    raise InputError(f"{path} does not exist: make a parsed corpus with `structviews parse`")
-
-
-def parse_manifest(path: Path, text: bytes) -> dict[str, Any]:
-    """The manifest's content, checked.
-
-    Raises:
-        InputError: if it is not a manifest of this format version, or is damaged.
-    """
-    place = path / MANIFEST
+    file = path / MANIFEST
+    if not file.is_file():
+        if (path / JOB).is_file():
+            raise InputError(f"{path} is unfinished: run its `structviews parse` command again to finish it")
+        if path.exists():
+            raise InputError(f"{path} is not a parsed corpus (no {MANIFEST}): make one with `structviews parse`")
+        raise InputError(f"{path} does not exist: make a parsed corpus with `structviews parse`")
+    text = file.read_bytes()
     try:
         manifest: Any = parse_json(text, object, "it", "damaged")
     except InputError as error:
-        raise DamagedCorpus(place, _cause(error)) from None
+        raise DamagedCorpus(file, _cause(error)) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{path / MANIFEST} is not the manifest of a parsed corpus: make one with `structviews parse`")
+        raise InputError(f"{file} is not the manifest of a parsed corpus: make one with `structviews parse`")
     version = manifest.get("format_version")
     if version != FORMAT_VERSION:
         raise InputError(
-            f"{path / MANIFEST} has format version {version}, but this version of structviews reads {FORMAT_VERSION}: "
+            f"{file} has format version {version}, but this version of structviews reads {FORMAT_VERSION}: "
             f"parse the text again with another --out"
         )
     if manifest.get(CHECKSUM) != checksum(manifest):
-        raise DamagedCorpus(place, "its checksum does not match its content")
+        raise DamagedCorpus(file, "its checksum does not match its content")
     try:
         checked(manifest, Manifest, "it", "damaged")
     except InputError as error:
-        raise DamagedCorpus(place, _cause(error)) from None
+        raise DamagedCorpus(file, _cause(error)) from None
     for shard in manifest["shards"]:
         if not SHARD_NAME.fullmatch(shard["name"]):
-            raise DamagedCorpus(place, f"{shard['name']!r} is not the name of a shard")
-    return manifest
+            raise DamagedCorpus(file, f"{shard['name']!r} is not the name of a shard")
+    return manifest, hashlib.sha256(text).hexdigest()
 
 
 def _cause(error: InputError) -> str:
-    """What is wrong, without the place and the remedy that ``runtime.documents`` adds."""
+    """What is wrong, without the source and the remedy that ``runtime.documents`` adds."""
     return str(error).removeprefix("it: ").removesuffix(": damaged")
 
 
@@ -260,11 +236,7 @@ def check_size(path: Path, size: int) -> None:
 
 
 def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
-    """A shard's content, memory-mapped, if its file is the one that the manifest says.
-
-    Raises:
-        DamagedCorpus: if it is not, or does not have the columns of a parsed corpus.
-    """
+    """A shard's content, memory-mapped; DamagedCorpus unless its file is exactly the manifest's and a parsed corpus."""
     check_size(path, entry["bytes"])
     if file_hash(path) != entry["sha256"]:
         raise DamagedCorpus(path, "its checksum does not match the manifest")
@@ -272,13 +244,18 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
         table = read_shard(path)
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise DamagedCorpus(path, f"it cannot be read ({' '.join(str(error).split())})") from None
-    if not is_schema(table.schema) or SKIPPED_KEY not in (table.schema.metadata or {}):
+        raise DamagedCorpus(path, f"it cannot be read ({reason(error)})") from None
+    plain = pa.schema([(field.name, as_plain(field.type)) for field in table.schema])
+    texts = tuple(name for name in FILE_TEXTS if name in plain.names)
+    if plain != Form(texts=texts).plain or SKIPPED_KEY not in (table.schema.metadata or {}):
         raise DamagedCorpus(path, "its columns are not those of a parsed corpus")
     if any(column.num_chunks != 1 for column in table.columns):
         raise DamagedCorpus(path, "it is not one record batch")
-    if any(has_nulls(column.chunk(0)) for column in table.columns):
-        raise DamagedCorpus(path, "a value is missing")
+    for array in (column.chunk(0) for column in table.columns):
+        values = array.values if pa.types.is_list(array.type) else array
+        names = values.dictionary if pa.types.is_dictionary(values.type) else values
+        if array.null_count or values.null_count or names.null_count:
+            raise DamagedCorpus(path, "a value is missing")
     try:
         skipped_of(table)
     except InputError as error:
@@ -288,35 +265,14 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
     return table
 
 
-def is_schema(schema: pa.Schema) -> bool:
-    """Whether the columns have the names and types of a shard."""
-    also = kept_in(schema)
-    plain = PLACES | dict.fromkeys(also, pa.string())
-    if schema.names != [*COLUMNS, *also] or any(schema.field(name).type != kind for name, kind in plain.items()):
-        return False
-    lists = [field.type for field in schema if field.name not in plain]
-    if not all(map(pa.types.is_list, lists)):
-        return False
-    names = [schema.field(name).type.value_type for name in NAMES]
-    numbers = {schema.field(name).type.value_type for name in NUMBERS}
-    return numbers in ({pa.uint8()}, {pa.uint16()}) and all(
-        pa.types.is_dictionary(kind) and kind.value_type == pa.string() for kind in names
-    )
-
-
-def kept_in(schema: pa.Schema) -> list[str]:
-    """Which of the columns ``KEPT`` there are."""
-    return [name for name in KEPT if name in schema.names]
-
-
-def has_nulls(array: pa.Array) -> bool:
-    """Whether an array has nulls, in its lists or in their dictionary included."""
-    nulls: int = array.null_count
-    if pa.types.is_list(array.type):
-        return nulls > 0 or has_nulls(array.values)
-    if pa.types.is_dictionary(array.type):
-        return nulls > 0 or has_nulls(array.dictionary)
-    return nulls > 0
+def as_plain(kind: pa.DataType) -> pa.DataType:
+    """The type in ``Form.plain`` of a shard's column, whatever the width of its numbers or indices."""
+    if not pa.types.is_list(kind):
+        return kind
+    value = kind.value_type
+    if pa.types.is_dictionary(value) and value.value_type == pa.string():
+        return pa.list_(pa.string())
+    return pa.list_(pa.uint16()) if value in (pa.uint8(), pa.uint16()) else pa.null()
 
 
 def find_corpus(
@@ -325,11 +281,7 @@ def find_corpus(
     none: str = "make one with `structviews parse`",
     several: str = "choose one with --corpus",
 ) -> Path:
-    """The ``*.parsed`` folder in ``folder``.
-
-    Raises:
-        InputError: unless there is exactly one; ``none`` and ``several`` are the remedies.
-    """
+    """The only ``*.parsed`` folder in ``folder``; else an InputError with the remedy ``none`` or ``several``."""
     found = sorted(path for path in Path(folder).glob("*.parsed") if path.is_dir())
     if not found:
         raise InputError(f"no *.parsed folder in {Path(folder).resolve()}: {none}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from structviews.corpus.tree_arrays import constituency_heights, dependency_heights
+from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, heights
 
 # What ``plain_text`` makes of tokens.
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": "“", "''": "”"}
@@ -85,15 +85,16 @@ class ParsedSentence:
     @property
     def dependency_heights(self) -> list[int]:
         """Height of each word in the dependency tree, with leaves at 0; length ``n``."""
-        heights: list[int] = dependency_heights(np.array(self.heads, int), np.array([len(self.heads)])).tolist()
-        return heights
+        found: list[int] = heights(dependency_parents(np.array(self.heads, int), np.array([len(self.heads)]))).tolist()
+        return found
 
     @property
     def constituency_heights(self) -> list[int]:
         """Height of each constituency node, with leaves at 0; length ``2n - 1``."""
         lengths = np.array([len(self.tokens)] * self.has_constituents, int)
-        heights: list[int] = constituency_heights(np.array(self.left, int), np.array(self.right, int), lengths).tolist()
-        return heights
+        parents = constituency_parents(np.array(self.left, int), np.array(self.right, int), lengths)
+        found: list[int] = heights(parents).tolist()
+        return found
 
     def spans(self) -> list[tuple[int, int, str]]:
         """Labelled constituents as ``(start, end, label)``, ends exclusive, in node order.

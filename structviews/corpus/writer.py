@@ -1,7 +1,9 @@
-"""Writing a parsed corpus: first the shards, each atomically, then the manifest."""
+"""Writing parsed corpora, from sentences, from a part of another or from several, and checking every tree of one."""
 
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +13,35 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 
 from structviews.corpus.format import (
-    BY_ROWS,
+    COLUMNS,
     MANIFEST,
+    MODELS,
     NAMES,
     NUMBERS,
     Form,
-    Row,
-    Skipped,
     encode_batch,
-    encode_shard,
     list_array,
     narrow,
+    new_job,
     note,
+    rows_of,
     shard_name,
     skipped_of,
 )
-from structviews.corpus.parsed_corpus import DamagedCorpus, ParsedCorpus, ShardEntry, whole_shard
+from structviews.corpus.parsed_corpus import (
+    OTHER_COLUMNS,
+    DamagedCorpus,
+    ParsedCorpus,
+    ShardEntry,
+    read_manifest,
+    whole_shard,
+)
+from structviews.corpus.sentence import InvalidSentence
 from structviews.corpus.tree_arrays import malformed
+from structviews.errors import InputError
+from structviews.runtime.arrays import Array
 from structviews.runtime.documents import write_json
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import new_folder, write_bytes
 
 # Manifest keys that count what is there; all others describe how it was made.
 COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "repaired"}
@@ -38,15 +50,8 @@ COUNTED |= {"checksum"}
 SHARD_ROWS = 1000
 
 
-def write_shard(
-    folder: Path, number: int, rows: Sequence[Row], skipped: Sequence[Skipped], form: Form = BY_ROWS
-) -> ShardEntry:
-    """Write one shard atomically and return its entry; see ``encode_shard``."""
-    return write_encoded(folder, number, encode_shard(rows, skipped, form))
-
-
-def write_encoded(folder: Path, number: int, content: pa.Buffer) -> ShardEntry:
-    """Write a shard from the bytes of its file, as ``write_shard`` does."""
+def write_shard(folder: Path, number: int, content: pa.Buffer) -> ShardEntry:
+    """Write one shard atomically from ``encode_shard``'s bytes, and return its entry."""
     entry = entry_of(number, content)
     write_bytes(folder / entry["name"], content)
     return entry
@@ -62,13 +67,8 @@ def entry_of(number: int, content: pa.Buffer) -> ShardEntry:
 def write_manifest(folder: Path, shards: Sequence[ShardEntry], job: dict[str, Any]) -> None:
     """Complete a corpus: check every sentence of its shards, summarise them and write the manifest.
 
-    Args:
-        folder: folder with the shards.
-        shards: their entries, in order.
-        job: how the shards were made (sources, settings, tokeniser, parser), copied into the manifest.
-
-    Raises:
-        DamagedCorpus: if a shard is not what its entry says, or one of its sentences is not valid.
+    ``job`` says how they were made (sources, settings, tokeniser, parser). DamagedCorpus if a shard is not what its
+    entry says, or one of its sentences is not valid.
     """
     totals = Totals()
     for entry in shards:
@@ -81,11 +81,7 @@ def write_manifest(folder: Path, shards: Sequence[ShardEntry], job: dict[str, An
 
 
 class Totals:
-    """Totals over shards, added in order.
-
-    Attributes:
-        counted: the totals, as in the manifest.
-    """
+    """Totals over shards, added in order: ``counted``, as in the manifest."""
 
     def __init__(self) -> None:
         self.counted: dict[str, Any] = {
@@ -111,18 +107,10 @@ class Totals:
         counted["skipped"] += (note(skip, with_text=False) for skip in skipped_of(table))
 
 
-def provenance(corpus: ParsedCorpus) -> dict[str, Any]:
-    """The part of a corpus's manifest that says how it was made and from what."""
-    return {key: value for key, value in corpus.manifest.items() if key not in COUNTED}
-
-
 def write_subset(corpus: ParsedCorpus, rows: np.ndarray, folder: Path) -> None:
-    """Write a corpus with some sentences of another, with their trees and positions; its shards are full but the last.
+    """Write the sentences ``rows (k,)``, ascending, of another corpus, with their trees and positions, to a new folder.
 
-    Args:
-        corpus: the source corpus.
-        rows: ``(k,)`` sentence numbers, ascending.
-        folder: folder to create.
+    The shards are full but the last.
     """
     folder.mkdir()
     form = Form.of(corpus.manifest)
@@ -132,8 +120,8 @@ def write_subset(corpus: ParsedCorpus, rows: np.ndarray, folder: Path) -> None:
 
     def write_some() -> None:
         nonlocal waiting
-        content = encode_batch(_as_batch(waiting.slice(0, SHARD_ROWS), form), [], form)
-        entries.append(write_encoded(folder, len(entries), content))
+        columns = {name: waiting[name][:SHARD_ROWS].combine_chunks() for name in waiting.column_names}
+        entries.append(write_shard(folder, len(entries), encode_batch(in_form(columns, form), [], form)))
         waiting = waiting.slice(SHARD_ROWS)
 
     for source in np.unique(shards):
@@ -144,15 +132,158 @@ def write_subset(corpus: ParsedCorpus, rows: np.ndarray, folder: Path) -> None:
             write_some()
     if len(waiting) or not entries:
         write_some()
-    write_manifest(folder, entries, provenance(corpus))
+    write_manifest(folder, entries, {key: value for key, value in corpus.manifest.items() if key not in COUNTED})
 
 
-def _as_batch(rows: pa.Table, form: Form) -> pa.RecordBatch:
-    """Rows with plain strings and wide numbers as the record batch of a shard."""
-    columns = {name: rows[name].combine_chunks() for name in rows.column_names}
+def in_form(columns: dict[str, pa.Array], form: Form) -> pa.RecordBatch:
+    """Columns as the record batch of a shard: strings dictionary-encoded, numbers as wide as the form says."""
     for name in NAMES:
-        sizes = pc.list_value_length(columns[name]).to_numpy()
-        columns[name] = list_array(narrow(columns[name].flatten().dictionary_encode()), sizes)
-    kind = form.numbers(pc.max(pc.list_value_length(rows["tokens"])).as_py() or 0)
+        if columns[name].type.value_type == pa.string():
+            sizes = pc.list_value_length(columns[name]).to_numpy()
+            columns[name] = list_array(narrow(columns[name].flatten().dictionary_encode()), sizes)
+    kind = form.numbers(pc.max(pc.list_value_length(columns["tokens"])).as_py() or 0)
     columns |= {name: columns[name].cast(pa.list_(kind)) for name in NUMBERS}
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, int], None]) -> ParsedCorpus:
+    """Concatenate corpora, renumbering their documents.
+
+    Sentences keep their trees and their positions in their documents; ``line`` refers to the document's own source.
+    In the manifest, ``merged`` lists the sources and the first document of each corpus.
+
+    Args:
+        corpora: at least two, with the same parser, tokeniser and kinds of trees.
+        out: folder to create.
+        progress: called with the number of shards done and their total.
+
+    Raises:
+        InputError: if the corpora are incompatible, or ``out`` already exists.
+    """
+    check_alike(corpora)
+    manifests = [corpus.manifest for corpus in corpora]
+    settings = shared_settings([manifest["settings"] for manifest in manifests])
+    form = Form.of({"settings": settings})
+    first, parts, shards = 0, list[dict[str, Any]](), list[ShardEntry]()
+    with new_folder(out) as folder:
+        for corpus, manifest in zip(corpora, manifests, strict=True):
+            own = {"first_document": 0, "settings": manifest["settings"], "sources": manifest["sources"]}
+            for part in manifest.get("merged", [own]):
+                parts.append(part | {"first_document": first + part["first_document"]})
+            last = first - 1
+            for table in corpus.tables():
+                skipped = [replace(skip, document=skip.document + first) for skip in skipped_of(table)]
+                columns = {name: table[name].chunk(0) for name in table.column_names}
+                columns["document"] = pc.add(columns["document"], pa.scalar(first, pa.int32()))
+                last = max([last, *(skip.document for skip in skipped), *columns["document"][-1:].to_pylist()])
+                content = encode_batch(in_form(columns, form), skipped, form)
+                shards.append(write_shard(folder, len(shards), content))
+                progress(len(shards), sum(each.n_shards for each in corpora))
+            first = last + 1
+        job = new_job(
+            parser=manifests[0]["parser"],
+            tokeniser=manifests[0]["tokeniser"],
+            settings=settings,
+            sources=[source for manifest in manifests for source in manifest["sources"]],
+            merged=parts,
+        )
+        # The parsers are the same, so any corpus's models folder will do.
+        job |= next(({MODELS: manifest[MODELS]} for manifest in manifests if MODELS in manifest), {})
+        repaired = sum((Counter(manifest.get("repaired", {})) for manifest in manifests), Counter[str]())
+        optional = {"repaired": dict(repaired), "kept": corpora[0].texts}
+        write_manifest(folder, shards, job | {key: value for key, value in optional.items() if value})
+    return ParsedCorpus.open(out)
+
+
+def check_alike(corpora: Sequence[ParsedCorpus]) -> None:
+    """Raise InputError unless the corpora have the same parser, tokeniser and kinds of trees."""
+    if len(corpora) < 2:
+        raise InputError(f"{len(corpora)} corpora: give at least two to merge")
+    first, *others = corpora
+    for other in others:
+        for kind in ("parser", "tokeniser", "has_dependencies", "has_constituents", "kept"):
+            one, another = (({"kept": []} | each.manifest)[kind] for each in (first, other))
+            if one != another:
+                raise InputError(
+                    f"{other.path} has {difference(kind, another, one)}, but {first.path} has "
+                    f"{difference(kind, one, another)}: parse one of them again with the other's settings"
+                )
+
+
+def difference(kind: str, this: Any, other: Any) -> str:
+    """One manifest's value of ``kind``, with the detail in which it differs from another's."""
+    if isinstance(this, bool):
+        trees = {"has_dependencies": "dependency", "has_constituents": "constituency"}[kind]
+        return f"{trees} trees" if this else f"no {trees} trees"
+    if kind == "kept":
+        return f"the text of {' and '.join(this) or 'no'} files"
+    name = next(key for key in ("name", *this, *other) if this.get(key) != other.get(key))
+    return f"{kind} {this['name']}" if name == "name" else f"{kind} {this['name']} with {name} {this.get(name)}"
+
+
+def shared_settings(settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Settings that all corpora share, and the largest limit on sentence length."""
+    first, *others = settings
+    shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
+    limits: list[Any] = [each.get("max_tokens") for each in settings]
+    return shared if None in limits else shared | {"max_tokens": max(limits)}
+
+
+def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[str]:
+    """Check a corpus and yield one line per fault; InputError if it is none, or has another format version.
+
+    Checks the size, checksum and schema of each shard, the order of the sentences, the trees and heights of every
+    sentence, and the counts in the manifest. ``progress`` is called with the shards that are done and their total.
+    """
+    try:
+        manifest, _ = read_manifest(path)
+    except DamagedCorpus as damage:
+        yield damage.fault
+        return
+    totals, last, all_read = Totals(), (-1, -1), True
+    for number, entry in enumerate(manifest["shards"], 1):
+        try:
+            table = whole_shard(path / entry["name"], entry)
+        except DamagedCorpus as damage:
+            all_read = False
+            yield damage.fault
+        else:
+            totals.add(table)
+            if table.column_names[len(COLUMNS) :] != manifest.get("kept", []):
+                yield f"{entry['name']}: {OTHER_COLUMNS}"
+            checks: list[tuple[Array, Callable[[pa.Table], str]]] = [
+                (misplaced(table, last), lambda _: "its place does not follow that of the previous sentence"),
+                (malformed(table), why_malformed),
+            ]
+            for wrong, why in checks:
+                for row in np.flatnonzero(wrong).tolist():
+                    document, position, line = (table[name][row].as_py() for name in ("document", "position", "line"))
+                    where = f"row {row} (document {document}, position {position}, line {line})"
+                    yield f"{entry['name']}: {where}: {why(table[row : row + 1])}"
+            last = max([last, *((row["document"], row["position"]) for row in table[-1:].to_pylist())])
+        progress(number, len(manifest["shards"]))
+    for name, found in totals.counted.items() if all_read else ():
+        if manifest[name] != found:
+            said, there = (len(value) if isinstance(value, list) else value for value in (manifest[name], found))
+            yield f"{MANIFEST}: {name}: {said}, but the shards have {there}"
+
+
+def misplaced(table: pa.Table, last: tuple[int, int]) -> Array:
+    """Whether ``(B,)`` each sentence fails to follow the previous one; ``last`` is the one before the shard."""
+    document, position = (
+        np.diff(table[name].to_numpy(), prepend=np.int32(before))
+        for name, before in zip(("document", "position"), last, strict=True)
+    )
+    negative = (table["position"].to_numpy() < 0) | (table["line"].to_numpy() < 1)
+    wrong: Array = negative | (document < 0) | ((document == 0) & (position <= 0))
+    return wrong
+
+
+def why_malformed(table: pa.Table) -> str:
+    """What is wrong with the only sentence of a table."""
+    try:
+        for row in rows_of(table):
+            replace(row.sentence)  # validates it
+    except InvalidSentence as error:
+        return str(error)
+    return "its heights do not match its trees"

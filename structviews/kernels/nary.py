@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.batches.trees import NodeRows, TreeBatch
+from structviews.batches.trees import Level, NodeRows, TreeBatch
 from structviews.kernels import steps
 from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state
 from structviews.kernels.initialisation import xavier
@@ -114,75 +114,100 @@ class _Binary(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None) -> Any:
         x_leaf, w_word, w_left, w_right, leaf_gates, gates, c, h = ctx.saved_tensors
+        trees, rows, w_sides = ctx.trees, ctx.rows, (w_left, w_right)
         if d_roots is None:
-            d_roots = h.new_zeros(len(ctx.trees.roots), h.shape[1])
-        d_leaf_gates, d_gates, d_left, d_right = _gradients(
-            ctx.trees, ctx.rows, ctx.children, (w_left, w_right), leaf_gates, gates, c, h, d_h, d_roots
-        )
+            d_roots = h.new_zeros(len(trees.roots), h.shape[1])
+        # Gradient of the cells by slot: from the parent, or zeros for a root.
+        above_c = c.new_empty(len(trees), c.shape[1])
+        above_c[trees.n_edges :] = 0
+        saved = trees, rows, w_sides, c, h
+        d_gates, d_inner = _inner_gradients(*saved, ctx.children, gates, above_c, d_h, d_roots)
+        d_leaf_gates, d_leaves = _leaf_gradients(*saved, leaf_gates, d_gates, above_c, d_h, d_roots)
         d_x = None
         if ctx.needs_input_grad[2]:
-            d_x = steps.sums_by_group(steps.multiply(d_leaf_gates, w_word), ctx.rows.by_word, ctx.rows.word_starts)
-        return None, None, d_x, d_leaf_gates.T @ x_leaf, d_leaf_gates.sum(0), d_left, d_right, d_gates.sum(0)
+            d_x = steps.sums_by_group(steps.multiply(d_leaf_gates, w_word), rows.by_word, rows.word_starts)
+        return (
+            None,
+            None,
+            d_x,
+            d_leaf_gates.T @ x_leaf,
+            d_leaf_gates.sum(0),
+            *(inner.addmm_(d.T, h_side) for inner, (d, h_side) in zip(d_inner, d_leaves, strict=True)),
+            d_gates.sum(0),
+        )
 
 
-def _gradients(
+def _inner_gradients(
     trees: TreeBatch,
     rows: NodeRows,
-    children: Tensor,
-    w_sides: tuple[Tensor, Tensor],
-    leaf_gates: Tensor,
-    gates: Tensor,
+    w_sides: Sequence[Tensor],
     c: Tensor,
     h: Tensor,
+    children: Tensor,
+    gates: Tensor,
+    above_c: Tensor,
     d_h: Tensor | None,
     d_roots: Tensor,
-) -> tuple[Tensor, ...]:
-    """The backward pass from the roots to the distinct leaves.
+) -> tuple[Tensor, list[Tensor]]:
+    """The backward pass of the inner nodes, from the roots down.
 
-    Returns the gradients of the pre-activations, ``(L, 3H)`` and ``(I, 5H)``, and those of both ``w_sides``.
+    Returns:
+        The gradient ``(I, 5H)`` of the pre-activations, and the inner nodes' part of the gradients of ``w_sides``.
     """
-    size, ops, n_edges = h.shape[1], steps.on(h.device), trees.n_edges
+    size, levels, ops = h.shape[1], list(trees.upper_levels())[::-1], steps.on(h.device)
     d_gates, parent = torch.empty_like(gates), trees.parent - trees.n_leaves
-    # Gradient of the cells by slot: from the parent, or zeros for a root.
-    above_c = c.new_empty(len(trees), size)
-    above_c[n_edges:] = 0
-    # For either side, of all levels: the gradients of what children sent, those of their parents' gates, and states.
-    levels = list(trees.upper_levels())[::-1]
-    sizes = [[level.sides[side] for level in levels] for side in (0, 1)]
-    d_sent, states = [gates.new_empty(sum(of_side), gates.shape[1]) for of_side in sizes], ([h[:0]], [h[:0]])
-    by_level = (d.split(of_side) for d, of_side in zip(d_sent, sizes, strict=True))
-    for level, *d_level in zip(levels, *by_level, strict=True):
+    # Gradients of `sent`, by side and level: those of the parents' gates.
+    d_sent, by_level = buffers_by_level(levels, gates)
+    for level, *d_sides in zip(levels, *by_level, strict=True):
         at, slot = rows.at(level), trees.slot[level.nodes]
         by_h = h.new_empty(len(slot), size)
         *here, roots = sides_of(slice(0, len(slot)), level.sides)
-        for part, weight, d, h_side in zip(here, w_sides, d_level, states, strict=True):
-            torch.index_select(d_gates, 0, parent[level.nodes][part], out=d)
-            h_side.append(h[at][part])
-            steps.multiply(d, weight, out=by_h[part])
-        by_h[roots] = d_roots.index_select(0, slot[roots] - n_edges)
+        for part, d_side, weight in zip(here, d_sides, w_sides, strict=True):
+            torch.index_select(d_gates, 0, parent[level.nodes][part], out=d_side)
+            steps.multiply(d_side, weight, out=by_h[part])
+        by_h[roots] = d_roots.index_select(0, slot[roots] - trees.n_edges)
         if d_h is not None:
             by_h.add_(d_h[at])
         by_c, below = above_c.index_select(0, slot), above_c[level.edges].view(-1, 2, size)
         ops.close_pairs(children[level.inner], c, gates[level.inner], at, by_h, by_c, d_gates[level.inner], below)
-    d_sides = [d.T @ torch.cat(h_side) for d, h_side in zip(d_sent, states, strict=True)]
+    return d_gates, [d.T @ h_side for d, h_side in zip(d_sent, states_by_side(levels, rows, h), strict=True)]
 
-    # A leaf's row stands for all leaves of its word on one side, whose gradients are summed.
-    leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, size)
-    slot, parent = trees.slot.index_select(0, rows.leaves), parent.index_select(0, rows.leaves)
-    *groups, root_leaves = zip(
-        sides_of(slice(0, trees.n_leaves), trees.sides[0]), sides_of(leaves, rows.sides), strict=True
-    )
-    for (places, at), weight, d_side in zip(groups, w_sides, d_sides, strict=True):
-        d = steps.sums_by_group(d_gates, parent[places], rows.leaf_starts[at] - places.start)
-        steps.multiply(d, weight, out=by_h[at])
-        d_side.addmm_(d.T, h[at])
-    places, at = root_leaves
-    by_h[at] = steps.sums_by_group(d_roots, slot[places] - n_edges, rows.leaf_starts[at] - places.start)
+
+def _leaf_gradients(
+    trees: TreeBatch,
+    rows: NodeRows,
+    w_sides: Sequence[Tensor],
+    c: Tensor,
+    h: Tensor,
+    gates: Tensor,
+    d_gates: Tensor,
+    above_c: Tensor,
+    d_h: Tensor | None,
+    d_roots: Tensor,
+) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
+    """The backward pass of the distinct leaves, summed over their occurrences.
+
+    Returns:
+        The gradient ``(L, 3H)`` of their pre-activations, and for each side the gradient of ``sent`` with the
+        leaves' states.
+    """
+    leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, h.shape[1])
+    slot = trees.slot.index_select(0, rows.leaves)
+    parent = trees.parent.index_select(0, rows.leaves) - trees.n_leaves
+    *groups, roots = zip(sides_of(slice(0, trees.n_leaves), trees.sides[0]), sides_of(leaves, rows.sides), strict=True)
+    sent = []
+    for (places, at), weight in zip(groups, w_sides, strict=True):
+        d_side = steps.sums_by_group(d_gates, parent[places], rows.leaf_starts[at] - places.start)
+        steps.multiply(d_side, weight, out=by_h[at])
+        sent.append((d_side, h[at]))
+    places, at = roots
+    by_h[at] = steps.sums_by_group(d_roots, slot[places] - trees.n_edges, rows.leaf_starts[at] - places.start)
     if d_h is not None:
         by_h.add_(d_h[leaves])
-    d_leaf_gates, by_c = torch.empty_like(leaf_gates), steps.sums_by_group(above_c, slot, rows.leaf_starts)
-    ops.close_gates(leaf_gates, c[leaves], by_h, by_c, d_leaf_gates)
-    return d_leaf_gates, d_gates, *d_sides
+    d_leaf_gates = torch.empty_like(gates)
+    by_c = steps.sums_by_group(above_c, slot, rows.leaf_starts)
+    steps.on(h.device).close_gates(gates, c[leaves], by_h, by_c, d_leaf_gates)
+    return d_leaf_gates, sent
 
 
 def sides_of(nodes: slice, sides: Sequence[int]) -> tuple[slice, slice, slice]:
@@ -190,3 +215,20 @@ def sides_of(nodes: slice, sides: Sequence[int]) -> tuple[slice, slice, slice]:
     right = nodes.start + sides[0]
     roots = right + sides[1]
     return slice(nodes.start, right), slice(right, roots), slice(roots, nodes.stop)
+
+
+def buffers_by_level(levels: Sequence[Level], like: Tensor) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
+    """For what the left children of these levels get, and the right ones, a row of the width of ``like`` each.
+
+    Returns:
+        For either side the rows of all levels together, and level by level.
+    """
+    counts = [[level.sides[side] for level in levels] for side in (0, 1)]
+    together = [like.new_empty(sum(of_side), like.shape[1]) for of_side in counts]
+    return together, [each.split(of_side) for each, of_side in zip(together, counts, strict=True)]
+
+
+def states_by_side(levels: Sequence[Level], rows: NodeRows, h: Tensor) -> list[Tensor]:
+    """The states of the left children of these levels, and of the right ones."""
+    sides = zip(*(sides_of(rows.at(level), level.sides)[:2] for level in levels), strict=True)
+    return [torch.cat([h[part] for part in side]) for side in sides] if levels else [h[:0], h[:0]]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from structviews.corpus.format import JOB, MANIFEST
-from structviews.corpus.verification import verify_corpus
+from structviews.corpus.writer import verify_corpus
 from structviews.errors import InputError
 from structviews.pretrained import stored_states
 from structviews.runs.folder import CONFIG, LOG, REMEDY, read_log

@@ -1,26 +1,17 @@
 """A corpus' files are read by other programs as they are."""
 
 import pytest
-from corpora import tiny_rows, topic_rows
+from corpora import tiny_rows, topic_rows, write_corpus
 
-from structviews.corpus.format import Form, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.writer import write_manifest, write_shard
 
 
 @pytest.fixture(params=[None, "zstd"])
 def corpus(request, tmp_path):
-    """Dictionaries of several widths, since the second shard has more words."""
-    shards = [tiny_rows(), [row for row in topic_rows(60, 8, seed=1) if row.document > 2]]
-    form = Form(120, request.param)
-    folder = tmp_path / "x.parsed"
-    folder.mkdir()
-    entries = []
-    for number, rows in enumerate(shards):
-        entries.append(write_shard(folder, number, rows, [], form))
-    settings = {"max_tokens": form.longest, "compression": form.compression}
-    write_manifest(folder, entries, new_job(parser={"name": "t"}, tokeniser={}, settings=settings, sources=[]))
-    opened = ParsedCorpus.open(folder)
+    """Dictionaries of two widths, since the first shard has more words."""
+    rows = topic_rows(50, 8) + tiny_rows()
+    settings = {"max_tokens": 120, "compression": request.param}
+    opened = ParsedCorpus.open(write_corpus(tmp_path / "x.parsed", rows, 400, settings=settings))
     assert len({table.schema.field("tokens").type for table in opened.tables()}) == 2
     return opened
 

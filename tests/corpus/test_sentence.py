@@ -3,13 +3,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trees_for_tests import WORD, sentences
+from trees_for_tests import sentences
 
-from structviews.corpus.sentence import (
-    InvalidSentence,
-    ParsedSentence,
-    plain_text,
-)
+from structviews.corpus.sentence import InvalidSentence, ParsedSentence, plain_text
 from structviews.parsing.tokenising import tokenise
 
 BIRD = {
@@ -21,13 +17,6 @@ BIRD = {
     "right": (1, 2, 3),
     "labels": ("", "", "", "VP", "", "NP", "S"),
 }
-
-
-def test_a_kind_of_tree_may_be_missing():
-    bare = ParsedSentence(BIRD["tokens"])
-    assert not bare.has_dependencies
-    assert not bare.has_constituents
-    assert bare.spans() == []
 
 
 @pytest.mark.parametrize(
@@ -109,13 +98,11 @@ def test_heights_are_those_of_recursion(sentence):
     n = len(sentence.tokens)
 
     def word_height(word):
-        below = [i for i, head in enumerate(sentence.heads, 1) if head == word]
-        return 1 + max(map(word_height, below)) if below else 0
+        return 1 + max([word_height(i) for i, head in enumerate(sentence.heads, 1) if head == word], default=-1)
 
     def node_height(node):
-        if node < n:
-            return 0
-        return 1 + max(node_height(sentence.left[node - n]), node_height(sentence.right[node - n]))
+        children = (sentence.left[node - n], sentence.right[node - n]) if node >= n else ()
+        return 1 + max(map(node_height, children), default=-1)
 
     assert sentence.dependency_heights == [word_height(word) for word in range(1, n + 1)]
     assert sentence.constituency_heights == [node_height(node) for node in range(2 * n - 1)]
@@ -123,6 +110,7 @@ def test_heights_are_those_of_recursion(sentence):
 
 @given(sentences(max_words=20))
 def test_spans_are_the_leaves_below_each_labelled_node(sentence):
+    assert ParsedSentence(sentence.tokens).spans() == []
     n = len(sentence.tokens)
     labels = tuple("" if node % 3 == 1 else f"L{node}" for node in range(2 * n - 1))
     sentence = ParsedSentence(sentence.tokens, left=sentence.left, right=sentence.right, labels=labels)
@@ -135,14 +123,7 @@ def test_spans_are_the_leaves_below_each_labelled_node(sentence):
     assert all(max(some) - min(some) + 1 == len(some) for some, _ in below)
 
 
-def test_a_single_word_is_leaf_and_root():
-    assert WORD.dependency_heights == [0]
-    assert WORD.constituency_heights == [0]
-    assert WORD.spans() == [(0, 1, "S")]
-
-
 # Text from tokens: as its writer had it, wherever tokens tell.
-
 TEXTS = [
     "The five-lobed leaves (of the maple), and its seeds, don't fall.",
     '"True," said Mr. Bennet, "but it is a comfort."',
@@ -154,14 +135,9 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", TEXTS)
-def test_english_comes_back_as_it_was(text):
-    tokens = tokenise(text)
-    assert " ".join(tokens) != text
-    assert plain_text(tokens) == text
-
-
-def test_brackets_and_quotes_of_treebanks_and_scripts_without_spaces():
+def test_text_comes_back_as_it_was():
+    assert [plain_text(tokenise(text)) for text in TEXTS] == TEXTS
+    # Brackets and quotes of treebanks, and scripts without spaces.
     assert plain_text(["``", "A", "-LRB-", "b", "-RRB-", "''"]) == "“A (b)”"
     assert plain_text(["我", "喜欢", "鸟", "。"]) == "我喜欢鸟。"
     assert plain_text(["-"]) == "-"

@@ -1,13 +1,4 @@
-"""Binarisation, drawn: a chain becomes one node, then the leftmost children pair up first.
-
-         S                    S+X                   S+X
-         |                  / | | \\                /   \\
-         X         ->      a  b c  d     ->        .     d
-      / | | \\                                     / \\
-     a  b c  d                                   .   c
-                                                / \\
-                                               a   b
-"""
+"""Binarisation: a chain becomes one node, then the leftmost children pair up first; docs/parser.md draws it."""
 
 import pytest
 from hypothesis import example, given
@@ -44,26 +35,14 @@ def plain(text):
 
 def test_the_drawing():
     tree = binarise(plain("(S (X (A a) (B b) (C c) (D d)))"))
-    assert tree.tokens == ("a", "b", "c", "d")
-    assert tree.tags == ("A", "B", "C", "D")
-    assert tree.left == (0, 4, 5)
-    assert tree.right == (1, 2, 3)
-    assert tree.labels == ("", "", "", "", "", "", "S+X")
-
-
-@pytest.mark.parametrize("words", range(2, 8))
-def test_direction_is_that_of_nltk(words):
-    flat = Tree("X", [Tree("T", [f"w{i}"]) for i in range(words)])
-    theirs = flat.copy(deep=True)
-    theirs.chomsky_normal_form(factor="left", horzMarkov=0)
-    assert bracketing(parsed(flat)) == nltk_bracketing(theirs)
+    expected = ("a", "b", "c", "d"), ("A", "B", "C", "D"), (0, 4, 5), (1, 2, 3), (*[""] * 6, "S+X")
+    assert tree == expected
 
 
 @pytest.mark.parametrize(
     ("text", "labels"),
     [
         ("(NN w)", ("",)),
-        ("(NP (NN w))", ("NP",)),
         ("(S (VP (VB go)))", ("S+VP",)),
         ("(S (NP (PRP I)) (VP (VBP go)))", ("NP", "VP", "S")),
         ("(FRAG (S (NP (NP (PRP I))) (VP (VBP go))))", ("NP+NP", "VP", "FRAG+S")),
@@ -98,6 +77,10 @@ TREES = st.recursive(
 def test_round_trip(tree):
     sentence = parsed(tree)
     assert as_nltk(unbinarise(sentence)) == tree
+    theirs = tree.copy(deep=True)
+    theirs.collapse_unary(collapsePOS=True, collapseRoot=True)
+    theirs.chomsky_normal_form(factor="left", horzMarkov=0)
+    assert bracketing(sentence) == nltk_bracketing(theirs)
     # A node without a label exists through binarisation only, so it is a left child.
     right_or_root = [node for node in [*sentence.right, 2 * len(sentence.tokens) - 2] if node >= len(sentence.tokens)]
     assert all(sentence.labels[node] for node in right_or_root)
@@ -106,7 +89,7 @@ def test_round_trip(tree):
 def test_round_trip_of_real_trees(treebanks):
     lines = (treebanks / "gum/dev.ptb").read_text("utf-8").splitlines()
     assert len(lines) == 1575
-    for line in lines:
+    for line in lines[::3]:
         tree = as_nltk(strip(plain(line)))
         assert as_nltk(unbinarise(parsed(tree))) == tree
 
@@ -118,7 +101,6 @@ def test_round_trip_of_real_trees(treebanks):
         ("(TOP (S (NP=2 (PRP I)) (PP-LOC-CLR-3 (IN in))))", "(S (NP (PRP I)) (PP (IN in)))"),
         ("( (S|<NP-VP> (NP (PRP I))))", "(S (NP (PRP I)))"),
         ("(ROOT (TOP (S (VB go))))", "(S (VB go))"),
-        ("(S (NP-SBJ (-NONE- *T*-1)) (VP (VB go)))", "(S (VP (VB go)))"),
         ("(S (VP (VB go) (SBAR (-NONE- 0) (S (-NONE- *)))))", "(S (VP (VB go)))"),
         ("(NP (-LRB- -LRB-) (NN-X w) (-RRB- -RRB-))", "(NP (-LRB- -LRB-) (NN-X w) (-RRB- -RRB-))"),
         ("(-X-Y (A a) (B b))", "(-X-Y (A a) (B b))"),
@@ -136,15 +118,17 @@ def test_several_children_under_root():
     assert as_nltk(unbinarise(sentence)) == tree
 
 
-@pytest.mark.parametrize("text", ["(ROOT (S (-NONE- *)))", "(S )", "(S (NP ))"])
-def test_no_words(text):
-    with pytest.raises(InvalidSentence, match="no words"):
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(ROOT (S (-NONE- *)))", "no words"),
+        ("(S (NP ))", "no words"),
+        ("(S (NP the (NN bird)))", "siblings under 'NP'"),
+    ],
+)
+def test_what_cannot_be_stripped(text, message):
+    with pytest.raises(InvalidSentence, match=message):
         strip(plain(text))
-
-
-def test_a_word_beside_a_constituent():
-    with pytest.raises(InvalidSentence, match="siblings under 'NP'"):
-        strip(plain("(S (NP the (NN bird)))"))
 
 
 @given(st.text("(( )) ab\t", max_size=30))

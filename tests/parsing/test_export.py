@@ -1,20 +1,46 @@
-import re
+"""A corpus goes out to treebank files and comes back; what came from such files goes out as the same files."""
 
+import re
+import tempfile
+from pathlib import Path
+
+import numpy as np
 import pytest
 from corpora import tiny_rows, write_corpus
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from trees_for_tests import SHAPES, with_trees
 
-from structviews.corpus.format import Row, Skipped
+from structviews.corpus.format import Row, Skipped, skipped_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.writer import merge, verify_corpus, write_subset
 from structviews.errors import InputError
 from structviews.parsing import pipeline
 from structviews.parsing.export import export
 from structviews.parsing.sources import TreebankSource
 from structviews.parsing.treebank import read_treebank
+from structviews.runtime.documents import write_json
 
-SHARD = 5
-MAX_TOKENS = 200
+SHARD, LONGEST = 3, 4
+FEATURES = """\
+# newdoc id = doc-1
+# sent_id = doc-1-a
+# text = Don't say 1 000 €.
+# a comment of mine
+1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=Yes
+1\tDo\tdo\tAUX\tVB\tMood=Imp\t3\taux\t3:aux\t_
+2\tn't\tnot\tPART\tRB\tPolarity=Neg\t3\tadvmod\t3:advmod\t_
+3\tsay\tsay\tVERB\tVB\t_\t0\troot\t0:root\t_
+3.1\tsay\tsay\tVERB\tVB\t_\t_\t_\t0:root|3:conj\tCopyOf=3
+4\t1 000\t1000\tNUM\tCD\tNumType=Card\t3\tobj\t3:obj|3.1:obj\tGloss=so\u0085|Id=\u2028
+
+"""
+TWO_ROOTS = "# sent_id = doc-1-b\n1\ta\ta\tX\tX\t_\t0\troot\t0:root\t_\n2\tb\tb\tX\tX\t_\t0\troot\t0:root\t_\n\n"
+TOO_LONG = "# sent_id = doc-1-c\n" + "".join(f"{i}\tw\tw\tX\tX\t_\t{i - 1}\tdep\t_\t_\n" for i in range(1, 7)) + "\n"
+LAST = "# newdoc id = doc-2\n# sent_id = 2-a\n1\tEnd\tend\tNOUN\tNN\tNumber=Sing\t0\troot\t0:root\tSpaceAfter=No\n\n"
+BRACKETS = ["(ROOT (S (VB Do)  (RB n't) (VP (VB say) (NP-OBJ (CD 1␣000)))))\n", "(X (X a) (X b))\n"]
+BRACKETS += [f"(X {'(X w)' * 6})\n", "((NN End))\n"]
 ODD = ParsedSentence(
     tokens=("(", "friend(s)", "-LRB-", "[x]{y}", "#", "_", "\u200b", "“"),
     tags=("-LRB-", "NN", "NN", "NN", "#", "_", "NN", "``"),
@@ -24,14 +50,44 @@ ODD = ParsedSentence(
     right=with_trees("abcdefgh", (2, 0, 2, 3, 3, 3, 3, 3), lambda a, b: a + 1).right,
     labels=("", "NP+QP", "", "", "", "", "", "", "", "", "VP", "", "", "", ""),
 )
+HEADS = ("heads", "relations")
+NODES = ("left", "right", "labels")
 
 
 def quiet(done, total):
     """Progress that nobody looks at."""
 
 
-def corpus_of(folder, sentences):
-    return ParsedCorpus.open(write_corpus(folder, sentences, SHARD, settings={"max_tokens": MAX_TOKENS}))
+def parsed(paths, folder, longest=LONGEST):
+    return pipeline.parse_corpus(TreebankSource(paths, max_tokens=longest), folder, sentences_per_shard=SHARD)[0]
+
+
+def corpus_of(folder, files, name="a"):
+    """A corpus of files, whose texts are given by their endings."""
+    paths = [folder / f"{name}{ending}" for ending in files]
+    for path, content in zip(paths, files.values(), strict=True):
+        path.write_bytes(content.encode())
+    return parsed(paths, folder / f"{name}.parsed")
+
+
+def corpus_of_trees(folder, sentences):
+    return ParsedCorpus.open(write_corpus(folder, sentences, SHARD, settings={"max_tokens": 200}))
+
+
+def exported(corpus, out):
+    return {path.suffix: path.read_bytes().decode() for path in export(corpus, out, quiet)}
+
+
+def shards(corpus):
+    return [path.read_bytes() for path in sorted(corpus.path.glob("*.arrow"))]
+
+
+def faults(corpus):
+    return list(verify_corpus(corpus.path, quiet))
+
+
+def place(each):
+    return each.document, each.position, each.line
 
 
 def with_skips(sentences):
@@ -44,32 +100,18 @@ def with_skips(sentences):
     return result
 
 
-def back(paths, folder):
-    source = TreebankSource(paths, max_tokens=MAX_TOKENS)
-    corpus, _ = pipeline.parse_corpus(source, folder, sentences_per_shard=SHARD)
-    return corpus
-
-
-def shards(corpus):
-    return {path.name: path.read_bytes() for path in corpus.path.glob("*.arrow")}
-
-
 def without(sentence, *fields):
     return ParsedSentence(**{name: () if name in fields else getattr(sentence, name) for name in sentence.__slots__})
 
 
-HEADS = ("heads", "relations")
-NODES = ("left", "right", "labels")
-
-
-@pytest.mark.parametrize("missing", [(), HEADS, NODES, ("tags",), ("tags", *HEADS)])
+@pytest.mark.parametrize("missing", [(), HEADS, NODES, ("tags",)])
 def test_a_corpus_that_goes_out_and_comes_back_has_the_same_shards(tmp_path, missing):
     sentences = [row.sentence for row in tiny_rows()] + [ODD] + [s for shape in SHAPES.values() for s in shape]
     sentences = [without(sentence, *missing) for sentence in sentences]
-    corpus = corpus_of(tmp_path / "x.parsed", with_skips(sentences))
+    corpus = corpus_of_trees(tmp_path / "x.parsed", with_skips(sentences))
     paths = export(corpus, tmp_path / "out", quiet)
     assert [path.name for path in paths] == ["out.conllu"] + ["out.ptb"] * (missing != NODES)
-    again = back(paths, tmp_path / "again.parsed")
+    again = parsed(paths, tmp_path / "again.parsed", longest=200)
     assert list(again) == list(corpus)
     assert again.skipped == corpus.skipped
     assert shards(again) == shards(corpus)
@@ -77,11 +119,10 @@ def test_a_corpus_that_goes_out_and_comes_back_has_the_same_shards(tmp_path, mis
 
 def test_the_files_are_what_others_expect(tmp_path):
     (row, *_) = rows = tiny_rows()
-    conllu, ptb = export(ParsedCorpus.open(write_corpus(tmp_path / "x.parsed", rows)), tmp_path / "out", quiet)
-    blocks = conllu.read_text().split("\n\n")
+    files = exported(ParsedCorpus.open(write_corpus(tmp_path / "x.parsed", rows)), tmp_path / "out")
+    blocks = files[".conllu"].split("\n\n")
     assert len(blocks) == len(rows) + 1
-    comments = [line for line in blocks[0].splitlines() if line.startswith("#")]
-    assert comments == [
+    assert [line for line in blocks[0].splitlines() if line.startswith("#")] == [
         "# structviews:made = conllu ptb",
         "# newdoc id = 0",
         "# sent_id = 0-0",
@@ -89,17 +130,22 @@ def test_the_files_are_what_others_expect(tmp_path):
         f"# structviews:place = 0 0 {row.line}",
     ]
     assert sum("# newdoc" in block for block in blocks) == len({row.document for row in rows})
-    assert ptb.read_text().splitlines()[0].startswith("(ROOT (")
-    # Without our comments the trees and documents are still there.
+    assert files[".ptb"].startswith("(ROOT (")
+    # Nothing of such a text is kept when it comes back.
+    again = parsed([tmp_path / "out.conllu", tmp_path / "out.ptb"], tmp_path / "again.parsed", longest=200)
+    assert "kept" not in again.manifest
+    assert "conllu" not in again.shard(0).column_names
+    # Without our comments the trees and documents are still there, and what somebody adds is kept.
+    mine = re.sub("# structviews:.*\n", "", files[".conllu"]).replace("\t_\t_\n", "\t_\tGloss=x\n", 1)
     plain = tmp_path / "plain.conllu"
-    plain.write_text(re.sub("# structviews:.*\n", "", conllu.read_text()))
-    read = list(read_treebank([plain, ptb]))
-    assert [item.sentence for item in read] == [row.sentence for row in rows]
-    assert [item.document for item in read] == [row.document for row in rows]
+    plain.write_text(mine)
+    read = list(read_treebank([plain, tmp_path / "out.ptb"]))
+    assert [(item.document, item.sentence) for item in read] == [(row.document, row.sentence) for row in rows]
+    assert exported(parsed([plain], tmp_path / "mine.parsed", longest=200), tmp_path / "mine-too")[".conllu"] == mine
 
 
 def test_an_export_that_was_killed_between_its_files_goes_on(tmp_path):
-    corpus = corpus_of(tmp_path / "x.parsed", tiny_rows())
+    corpus = corpus_of_trees(tmp_path / "x.parsed", tiny_rows())
     first, second = export(corpus, tmp_path / "out", quiet)
     content = second.read_bytes()
     second.unlink()
@@ -117,45 +163,153 @@ def test_an_export_that_was_killed_between_its_files_goes_on(tmp_path):
 
 
 def test_what_cannot_be_exported(tmp_path):
-    corpus = corpus_of(tmp_path / "x.parsed", [Row(0, 0, 1, ParsedSentence(("a",), ("X Y",), labels=("",)))])
+    corpus = corpus_of_trees(tmp_path / "x.parsed", [Row(0, 0, 1, ParsedSentence(("a",), ("X Y",), labels=("",)))])
     with pytest.raises(InputError, match="document 0, position 0: 'X Y' cannot be written to a treebank file"):
         export(corpus, tmp_path / "out", quiet)
     assert not (tmp_path / "out.ptb").exists()
     (tmp_path / "there.conllu").write_text("mine")
     with pytest.raises(InputError, match=r"there\.conllu already exists: .*--out"):
         export(corpus, tmp_path / "there", quiet)
-    bare = corpus_of(tmp_path / "y.parsed", [Row(0, 0, 1, ParsedSentence(("a",)))])
+    bare = corpus_of_trees(tmp_path / "y.parsed", [Row(0, 0, 1, ParsedSentence(("a",)))])
     with pytest.raises(InputError, match="no trees of either kind"):
         export(bare, tmp_path / "out", quiet)
 
 
+BOTH = {".conllu": FEATURES + TWO_ROOTS + TOO_LONG + LAST, ".ptb": "\n".join(BRACKETS)}
+
+
 @pytest.mark.parametrize(
-    ("comments", "match"),
+    "files",
     [
-        (["place = 0 1 5", "place = 0 1 6"], r"t\.conllu:5: the location .*corpus merge.*remove the .*comments"),
-        (["place = 1 0 5", "place = 0 0 6"], r"t\.conllu:5: the location"),
-        (["place = 0 0 5", "skipped = 0 0 6 odd"], r"t\.conllu:4: the location"),
-        (["place = here", "place = 0 0 6"], r"t\.conllu:1: 'here' is not a location \(document, position, line\)"),
-        (["place = 0 -1 5", "place = 0 0 6"], r"t\.conllu:1: '0 -1 5'"),
+        BOTH,
+        {".conllu": "\n\n# lone\n\n" + LAST + "\n\n" + FEATURES + "# the end\n\n# or not"},
+        {".conllu": LAST.rstrip("\n")},
+        {".conllu": (FEATURES + LAST).replace("\n", "\r\n")},
+        {".conllu": TOO_LONG + TWO_ROOTS + LAST},
+        {".ptb": "\n" + "\n\n".join(BRACKETS) + "\n \n"},
+        {".ptb": BRACKETS[0].rstrip("\n")},
     ],
 )
-def test_places_that_cannot_be(tmp_path, comments, match):
-    word = "1\tw\t_\t_\tX\t_\t0\troot\t_\t_"
-    path = tmp_path / "t.conllu"
-    path.write_text("".join(f"# structviews:{comment}\n{word}\n\n" for comment in comments))
-    with pytest.raises(InputError, match=match) as error:
-        list(read_treebank([path]))
-    assert "\n" not in str(error.value)
+def test_files_come_back(tmp_path, files):
+    corpus = corpus_of(tmp_path, files)
+    assert exported(corpus, tmp_path / "out") == files
+    again = parsed([tmp_path / f"out{ending}" for ending in files], tmp_path / "again.parsed")
+    assert shards(again) == shards(corpus)
+    assert again.fingerprint == corpus.fingerprint
+    assert not faults(corpus)
 
 
-def test_heads_may_be_missing_from_a_whole_sentence_beside_brackets(tmp_path):
-    conllu, ptb = tmp_path / "t.conllu", tmp_path / "t.ptb"
-    ptb.write_text("(S (A a) (B b))\n")
-    rows = "1\ta\t_\t_\tX\t_\t_\t_\t_\t_\n2\tb\t_\t_\tX\t_\t{}\t_\t_\t_\n\n"
-    conllu.write_text(rows.format("_"))
-    (item,) = read_treebank([conllu, ptb])
-    assert item.sentence.has_constituents
-    assert not item.sentence.has_dependencies
-    conllu.write_text(rows.format("0"))
-    with pytest.raises(InputError, match=r"t\.conllu:1: word 1 has no head"):
-        list(read_treebank([conllu, ptb]))
+def test_the_text_of_skipped_sentences_is_with_the_shards_alone(tmp_path):
+    corpus = corpus_of(tmp_path, BOTH)
+    assert [row.sentence.tokens for row in corpus] == [("Do", "n't", "say", "1␣000"), ("End",)]
+    roots, long = (skip.reason for skip in corpus.skipped)
+    assert roots.startswith("2 dependency roots")
+    assert long == f"more than {LONGEST} tokens"
+    assert corpus.manifest["skipped"][0].keys() == {"document", "position", "line", "reason"}
+    assert corpus.manifest["kept"] == ["conllu", "ptb"]
+
+
+def test_brackets_that_are_no_whole_file_need_their_places(tmp_path):
+    corpus = corpus_of(tmp_path, {".ptb": "".join(BRACKETS).removesuffix("\n")})
+    both = merge([corpus, corpus], tmp_path / "both.parsed", quiet)
+    files = exported(both, tmp_path / "out")
+    rows = [BRACKETS[0], BRACKETS[1], BRACKETS[3]]
+    assert files[".ptb"] == "".join(rows * 2)
+    # The words and places are of our own making, and are not kept when they come back.
+    assert files[".conllu"].startswith("# structviews:made = conllu\n")
+    again = parsed([tmp_path / "out.conllu", tmp_path / "out.ptb"], tmp_path / "again.parsed")
+    assert again.texts == ["ptb"]
+    assert [(place(row), row.sentence, row.ptb.strip()) for row in again] == [
+        (place(row), row.sentence, row.ptb.strip()) for row in both
+    ]
+    assert again.skipped == both.skipped
+
+
+WORD = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), min_size=1, max_size=4)
+VALUE = st.just("_") | WORD
+COMMENT = WORD | st.sampled_from(["newdoc id = x", "newdoc", "newdoc id = y", "sent_id = a-1", "sent_id = b-1"])
+
+
+@st.composite
+def conllu_sentences(draw):
+    """A sentence with anything that CoNLL-U allows; it may be too long, or no tree."""
+    n = draw(st.integers(1, LONGEST + 1))
+    heads = [draw(st.integers(0, n)) for _ in range(n)] if draw(st.booleans()) else range(n)
+    values = st.lists(VALUE, min_size=8, max_size=8)
+    rows = [[f"1-{n}", *draw(values), "_"]] if draw(st.booleans()) else []
+    for i, head in enumerate(heads, 1):
+        before, after = draw(values)[:5], draw(values)[:3]
+        rows.append([str(i), *before, str(head), *after])
+        if draw(st.integers(0, 4)) == 0:
+            rows.append([f"{i}.1", *before, "_", *after])
+    lines = [f"# {each}" for each in draw(st.lists(COMMENT, max_size=3))] + ["\t".join(row) for row in rows]
+    return "".join(f"{line}\n" for line in lines) + "\n" * draw(st.integers(1, 3))
+
+
+FILES = st.lists(conllu_sentences(), min_size=1, max_size=9)
+ENDS = st.sampled_from(["", "# at the end\n", "# at the end\n\n", "# newdoc id = z"])
+
+
+def has_rows(sentences):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.conllu"
+        path.write_bytes("".join(sentences).encode())
+        trees = [each.sentence for each in read_treebank([path])]
+    return any(hasattr(tree, "tokens") and len(tree.tokens) <= LONGEST for tree in trees)
+
+
+@settings(max_examples=20, deadline=None)  # each writes and reads seven corpora
+@given(FILES.filter(has_rows), st.booleans(), ENDS)
+def test_any_file_comes_back_also_in_parts(sentences, cut, end):
+    content = "".join(sentences).rstrip("\n" if cut else "") + ("" if cut else end)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        corpus = corpus_of(folder, {".conllu": content})
+        assert exported(corpus, folder / "out") == {".conllu": content}
+        assert shards(parsed([folder / "out.conllu"], folder / "again.parsed")) == shards(corpus)
+        # Twice the same corpus as one: a file that ends in the middle of a line goes on with another sentence.
+        merged = merge([corpus, corpus], folder / "both.parsed", quiet)
+        check_part(merged, folder / "both")
+        write_subset(merged, np.arange(len(merged) // 3, len(merged)), folder / "part.parsed")
+        check_part(ParsedCorpus.open(folder / "part.parsed"), folder / "part")
+
+
+def check_part(corpus, out):
+    """A corpus that is not a whole file goes out with all lines of its sentences, and comes back in its places."""
+    assert not faults(corpus)
+    files = exported(corpus, out)
+    again = parsed([out.with_suffix(".conllu")], out.with_suffix(".again"))
+    assert [(place(each), each.sentence) for each in again] == [(place(each), each.sentence) for each in corpus]
+    assert again.skipped == corpus.skipped
+    assert exported(again, out.with_suffix(".twice")) == files
+    ours = [line for line in files[".conllu"].split("\n") if not line.startswith("# structviews:place")]
+    blocks = sorted([*corpus, *(skip for table in corpus.tables() for skip in skipped_of(table))], key=place)
+    theirs = [line for each in blocks for line in each.conllu.split("\n")]
+    assert list(filter(str.strip, ours)) == list(filter(str.strip, theirs))
+
+
+def test_corpora_that_keep_other_texts_are_not_merged(tmp_path):
+    kept = corpus_of(tmp_path, {".conllu": FEATURES})
+    made = corpus_of(tmp_path, {".conllu": "# structviews:made = conllu\n" + LAST}, name="b")
+    with pytest.raises(InputError, match=r"has the text of no files, but .*a\.parsed has the text of conllu files"):
+        merge([kept, made], tmp_path / "all.parsed", quiet)
+
+
+def test_shards_without_the_columns_that_the_manifest_names_are_refused(tmp_path):
+    corpus = corpus_of(tmp_path, {".conllu": FEATURES})
+    manifest = {key: value for key, value in corpus.manifest.items() if key not in ("kept", "checksum")}
+    write_json(corpus.path / "manifest.json", manifest)
+    opened = ParsedCorpus.open(corpus.path)
+    with pytest.raises(InputError, match=r"shard-00000\.arrow is damaged: its columns are not those that the manifest"):
+        opened.shard(0)
+    assert faults(opened) == ["shard-00000.arrow: its columns are not those that the manifest names"]
+
+
+@pytest.mark.parametrize("files", [("gum/dev.conllu", "gum/dev.ptb"), ("ewt/dev.conllu",)])
+def test_real_treebanks_come_back(treebanks, tmp_path, files):
+    paths = [treebanks / file for file in files]
+    corpus, _ = pipeline.parse_corpus(TreebankSource(paths, max_tokens=50), tmp_path / "x.parsed")
+    assert corpus.skipped
+    files = exported(corpus, tmp_path / "out")
+    for path in paths:
+        assert files[path.suffix] == path.read_text("utf-8")

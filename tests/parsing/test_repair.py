@@ -37,11 +37,8 @@ INTENDED = {
 @pytest.mark.parametrize(
     ("raw", "language", "meant", "kinds"),
     [
-        ("the proton\x96time ratio", "en", "the proton–time ratio", ["windows-1252"]),
         ("\x93So what?\x94 he won\x92t say\x85", "en", "“So what?” he won’t say…", ["windows-1252"]),
-        ("Slavoj \x8ei\x9eek, \x8014", "zh", "Slavoj Žižek, €14", ["windows-1252"]),
         ("a ﬁne ﬂuﬃest ﬅ", "en", "a fine fluffiest ſt", ["ligature"]),
-        ("Ĳsselmeer", "nl", "IJsselmeer", ["ligature"]),
         ("ＬＯＵＤ，　ｶﾅ", "en", "LOUD, カナ", ["full-width"]),
         ("to the point\xad.", "en", "to the point.", ["soft hyphen"]),
         ("an exam\xad\r\nple of one\xad\n", "de", "an example of one", ["soft hyphen"]),
@@ -56,9 +53,9 @@ def test_each_kind(raw, language, meant, kinds):
     assert repair(raw, language) == (meant, kinds)
 
 
-@pytest.mark.parametrize("language", INTENDED)
-def test_what_is_meant_stays(language):
-    assert repair(INTENDED[language], language) == (INTENDED[language], [])
+def test_what_is_meant_stays():
+    for language, meant in INTENDED.items():
+        assert repair(meant, language) == (meant, [])
 
 
 def test_html_and_ftfy_agree():
@@ -85,15 +82,10 @@ def test_a_repaired_text_needs_no_repair_and_only_what_is_listed_changes(raw, la
     repaired, kinds = repair(raw, language)
     assert repair(repaired, language) == (repaired, [])
     assert bool(kinds) == (repaired != raw)
-    known = set().union(*TABLES.values())
-    kept = [c for c in raw.replace("\xad\r\n", "").replace("\xad\n", "") if ord(c) not in known]
-    assert iter_holds(repaired, kept)
-
-
-def iter_holds(whole, characters):
-    """Whether a text has the characters in this order."""
-    rest = iter(whole)
-    return all(each in rest for each in characters)
+    listed = set().union(*TABLES.values())
+    others = [c for c in raw.replace("\xad\r\n", "").replace("\xad\n", "") if ord(c) not in listed]
+    rest = iter(repaired)
+    assert all(each in rest for each in others)  # in this order
 
 
 LINES = """It was so\x85
@@ -130,7 +122,7 @@ def test_a_parsed_text_is_repaired_and_says_so(tmp_path):
     table = io.StringIO()
     Console(file=table).print(corpus_statistics.overview(corpus))
     assert re.search(r"repaired lines\s+┌.*\s+│ windows-1252 │ 4 │", table.getvalue())
-    assert corpus_statistics.as_json(corpus, corpus_statistics.Statistics.of(corpus))["repaired"]["ligature"] == 1
+    assert corpus_statistics.statistics_of(corpus)["repaired"]["ligature"] == 1
 
 
 def test_tokens_are_never_changed(tmp_path):

@@ -8,10 +8,6 @@ from structviews.parsing import text, tokenising
 from structviews.parsing.parser import Unparsed
 
 
-def in_english(texts):
-    return tokenising.tokenise_all(texts, "en")
-
-
 def write(folder, content, name="a.txt"):
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -131,7 +127,7 @@ def test_a_very_long_line_is_one_sentence_too_long(tmp_path):
     sentences = read(path)
     assert [(s[1], s[2]) for s in sentences] == [(0, 1), (1, 2), (2, 3)]
     assert len(sentences[1][3]) <= text.MAX_CHARACTERS + 1
-    words = text.tokens_or_reason([s[3] for s in sentences], in_english)
+    words = text.tokens_or_reason([s[3] for s in sentences], lambda texts: tokenising.tokenise_all(texts, "en"))
     assert words == [("Before", "."), Unparsed("more than 10,000 characters"), ("After", ".")]
 
 

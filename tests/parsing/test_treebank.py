@@ -36,9 +36,8 @@ def failure(*paths):
     """The one line with which files are refused."""
     with pytest.raises(InputError) as caught:
         read(*paths)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
 def test_both_trees_of_the_same_words(write):
@@ -90,6 +89,13 @@ def test_documents_begin_at_newdoc_or_by_sent_id(write, comments, expected):
 
 ONE, BOTH = [*words("a"), ""], [*words("a"), "", *words("b"), ""]
 TWO = [*words("a", "b"), ""]
+
+
+def located(*comments):
+    """Sentences with our comments."""
+    return [line for comment in comments for line in (f"# structviews:{comment}", *words("a"), "")]
+
+
 NOT_ONE = r"t\.ptb:2: not one bracketed tree: "
 
 
@@ -115,6 +121,14 @@ NOT_ONE = r"t\.ptb:2: not one bracketed tree: "
         ({"t.conllu": BOTH, "t.ptb": ["(A a)"]}, r"t\.conllu:3: this sentence has no counterpart"),
         ({"a.conllu": ONE, "b.conllu": ONE}, "one .conllu file, one bracketed file, or one of each; given: .*a.conll"),
         ({"a.ptb": ["(A a)"], "b.mrg": ["(A a)"]}, "one .conllu file"),
+        (
+            {"t.conllu": located("place = 0 1 5", "place = 0 1 6")},
+            r"t\.conllu:5: the location .*merge.*remove the .*comm",
+        ),
+        ({"t.conllu": located("place = 1 0 5", "place = 0 0 6")}, r"t\.conllu:5: the location"),
+        ({"t.conllu": located("place = 0 0 5", "skipped = 0 0 6 odd")}, r"t\.conllu:4: the location"),
+        ({"t.conllu": located("place = here")}, r"t\.conllu:1: 'here' is not a location \(document, position, line\)"),
+        ({"t.conllu": located("place = 0 -1 5")}, r"t\.conllu:1: '0 -1 5'"),
         ({}, "one .conllu file"),
         ({"none.conllu": []}, r"none\.conllu: No such file"),
     ],
@@ -124,17 +138,18 @@ def test_what_cannot_be_read_is_one_line(write, tmp_path, files, match):
     assert re.search(match, failure(*paths))
 
 
-@pytest.mark.parametrize(
-    ("rows", "reason"),
-    [
-        ([row(1, "a", 0), row(2, "b", 0)], "2 dependency roots"),
-        ([row(1, "a", 0), row(2, "b", 3), row(3, "c", 2)], "dependency cycle"),
-    ],
-)
-def test_no_tree_is_said_and_passed_over(write, rows, reason):
-    bad, good = read(write("t.conllu", *rows, "", *words("fine"), ""))
+def test_heads_may_be_missing_from_a_whole_sentence_beside_brackets(write):
+    ptb = write("t.ptb", "(S (A a) (B b))")
+    (item,) = read(write("t.conllu", row(1, "a", "_"), row(2, "b", "_"), ""), ptb)
+    assert item.sentence.has_constituents
+    assert not item.sentence.has_dependencies
+    assert "t.conllu:1: word 1 has no head" in failure(write("t.conllu", row(1, "a", "_"), row(2, "b", 0), ""), ptb)
+
+
+def test_no_tree_is_said_and_passed_over(write):
+    bad, good = read(write("t.conllu", row(1, "a", 0), row(2, "b", 3), row(3, "c", 2), "", *words("fine"), ""))
     assert isinstance(bad.sentence, Unparsed)
-    assert reason in bad.sentence.reason
+    assert "dependency cycle" in bad.sentence.reason
     assert good.sentence.tokens == ("fine",)
     assert places([bad, good]) == "0.0 0.1"
 
@@ -142,9 +157,7 @@ def test_no_tree_is_said_and_passed_over(write, rows, reason):
 @pytest.mark.parametrize(
     ("files", "documents", "sentences", "tokens"),
     [
-        (("gum/train.conllu", "gum/train.ptb"), 177, 10224, 177410),
         (("gum/dev.conllu", "gum/dev.ptb"), 30, 1575, 28119),
-        (("ewt/train.conllu",), 540, 12544, 204577),
         (("ewt/dev.conllu",), 318, 2001, 25147),
     ],
 )

@@ -1,10 +1,14 @@
+"""``structviews inspect``, ``corpus`` and ``verify``."""
+
+import json
 import sys
 import warnings
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from chain_parser import chain
-from corpora import write_corpus
+from corpora import tiny_corpus, write_corpus
 from drawn_sentences import BIRD
 from rich.console import Console
 
@@ -22,19 +26,24 @@ def corpus(tmp_path):
 
 
 @pytest.fixture
-def inspect(tmp_path, monkeypatch, capsys):
-    """``structviews inspect`` in this process."""
+def structviews(tmp_path, monkeypatch, capsys):
+    """The command line in this process."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(corpora, "console", Console(width=80))
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
 
     def run(*arguments):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, "argv", ["structviews", "inspect", *arguments])
-        monkeypatch.setattr(corpora, "console", Console(width=80))
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets its own
+        monkeypatch.setattr(sys, "argv", ["structviews", *arguments])
         with pytest.raises(SystemExit) as caught:
             cli.main()
         return caught.value.code, *capsys.readouterr()
 
     return run
+
+
+@pytest.fixture
+def inspect(structviews):
+    return partial(structviews, "inspect")
 
 
 def test_overview(corpus, inspect):
@@ -44,15 +53,10 @@ def test_overview(corpus, inspect):
     assert ["tokens", "2", "4", "3.5", "5", "5"] in rows
     assert ["dependency depth", "1", "2", "1.5", "2", "2"] in rows
     assert ["binary constituency depth", "1", "2", "2.5", "4", "4"] in rows
-    flat = [cell for row in rows for cell in row]
-    assert flat[flat.index("nsubj") + 1] == "1"
-    assert flat[flat.index("root") + 1] == "2"
+    cells = [cell for row in rows for cell in row]
+    assert [cells[cells.index(relation) + 1] for relation in ("nsubj", "root")] == ["1", "2"]
     assert ["odd [x]", "1"] in rows
     assert "2 sentences, 7 tokens, 1 document, 1 skipped" in output
-
-
-def test_both_trees_of_a_sentence(corpus, inspect):
-    assert inspect("x.parsed", "--sentence", "0") == (0, EXPECTED, "")
 
 
 EXPECTED = """\
@@ -107,29 +111,21 @@ def test_choices(tmp_path):
 
 def test_a_sentence_that_is_given(inspect):
     given = ["--text", "No dog-house", "--parser", "chain", "--tree", "dependency"]
-    code, output, errors = inspect(*given)
-    assert (code, errors) == (0, "")
-    assert output.splitlines()[0] == "No dog - house"
+    assert inspect(*given)[1].splitlines()[0] == "No dog - house"
     assert inspect(*given, "--tokenised")[1].splitlines()[0] == "No dog-house"
-    code, output, errors = inspect("--text", "stop it", "--parser", "chain")
-    assert (code, output, errors) == (2, "", "error: 'stop it': not parsed: says stop\n")
+    assert inspect("--text", "stop it", "--parser", "chain") == (2, "", "error: 'stop it': not parsed: says stop\n")
     code, output, errors = inspect("--text", "A dog barks.")
     assert (code, errors) == (0, "")
     assert output.startswith("A dog barks .\n\nconstituency tree")
 
 
-def test_sentences_that_hold_a_text(corpus, inspect):
-    code, output, errors = inspect("x.parsed", "--grep", "BIRD sings", "--tree", "dependency")
-    assert (code, errors) == (0, "")
-    assert output == "\n".join([*EXPECTED.splitlines()[:3], *EXPECTED.splitlines()[17:]]) + "\n"
-
-
-def test_svg(corpus, tmp_path, inspect):
-    assert inspect("x.parsed", "--random", "2", "--svg", "trees") == (
-        0,
-        "trees/sentence-0.svg\ntrees/sentence-1.svg\n",
-        "",
-    )
+def test_sentences_are_drawn(corpus, tmp_path, inspect):
+    assert inspect("x.parsed", "--sentence", "0") == (0, EXPECTED, "")
+    lines = EXPECTED.splitlines(keepends=True)
+    found = inspect("x.parsed", "--grep", "BIRD sings", "--tree", "dependency")
+    assert found == (0, "".join([*lines[:3], *lines[17:]]), "")
+    written = "trees/sentence-0.svg\ntrees/sentence-1.svg\n"
+    assert inspect("x.parsed", "--random", "2", "--svg", "trees") == (0, written, "")
     assert inspect("x.parsed", "--sentence", "0", "--svg", "a.svg") == (0, "a.svg\n", "")
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "trees" / "sentence-0.svg").read_bytes()
 
@@ -158,3 +154,21 @@ def test_bad_choices_are_one_line(corpus, tmp_path, inspect, arguments, message)
     assert errors.startswith(f"error: {message}")
     assert len(errors.splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_the_commands_one_after_the_other(structviews, tmp_path):
+    tiny_corpus(tmp_path / "t.parsed")
+    merged = structviews("corpus", "merge", "t.parsed", "t.parsed", "-o", "tt.parsed")
+    assert merged[:2] == (0, "tt.parsed: 24 sentences in 6 documents\n")
+    code, output, _ = structviews("corpus", "stats", "tt.parsed", "--json")
+    assert code == 0
+    assert json.loads(output)["documents"] == 6
+    code, output, _ = structviews("corpus", "stats", "tt.parsed")
+    assert code == 0
+    assert "bytes per token" in output
+    assert structviews("corpus", "export", "t.parsed")[:2] == (0, "t.conllu\nt.ptb\n")
+    assert structviews("verify", "tt.parsed")[:2] == (0, "tt.parsed: no faults\n")
+    path = tmp_path / "tt.parsed/shard-00001.arrow"
+    path.write_bytes(path.read_bytes()[:-8] + b"ARROWING")
+    fault = "shard-00001.arrow: its checksum does not match the manifest\n"
+    assert structviews("verify", "tt.parsed")[:2] == (1, fault)
