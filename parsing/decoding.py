@@ -5,6 +5,7 @@ Both decode a padded batch at once, and their trees are well-formed by construct
 Shapes: B sentences, n words in the longest sentence (n_b in sentence b), L = n + 1 positions (0 is the root).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,17 +15,14 @@ FORBIDDEN = -np.inf
 
 
 def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Best single-root dependency tree for each sentence.
+    """Best single-root dependency tree for each sentence: ``(B, L)`` heads; column 0 and padding hold 0.
 
     Each word's best head is tried first. If these heads form a tree with one root, it is the best tree
     (no tree can score higher); the other sentences go through Chu-Liu-Edmonds.
 
     Args:
-        scores: ``(B, n + 1, n + 1)``; ``scores[b, d, h]`` for head ``h`` of word ``d``, 0 = root.
+        scores: ``(B, L, L)``; ``scores[b, d, h]`` for head ``h`` of word ``d``, 0 = root.
         lengths: ``(B,)`` number of words.
-
-    Returns:
-        ``(B, n + 1)`` heads; column 0 and padding hold 0.
     """
     positions = np.arange(scores.shape[1])
     forbidden = (positions > lengths[:, None, None]) | np.eye(len(positions), dtype=bool)
@@ -46,8 +44,8 @@ def _ends(heads: np.ndarray) -> np.ndarray:
     while steps < heads.shape[1]:
         ends = ends[ends]
         steps *= 2
-    found: np.ndarray = ends.reshape(heads.shape) - first
-    return found
+    reached: np.ndarray = ends.reshape(heads.shape) - first
+    return reached
 
 
 def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
@@ -56,10 +54,7 @@ def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     Lowering the scores of all root edges equally does not change the ranking of trees with one root edge. So if the
     best tree has several root edges, their scores are lowered further and further until it has one. (Lowering them
     by a large amount at once would also work, but without good root edges nearly every word is part of a cycle.)
-
-    Args:
-        scores: ``(B, L, L)``; as in ``spanning_trees``; finite for edges between different words.
-        lengths: ``(B,)`` number of words.
+    Arguments as in ``spanning_trees``; the scores of edges between different words are finite.
     """
     scores = np.array(scores, dtype=np.float64)
     positions = np.arange(scores.shape[1])
@@ -78,52 +73,15 @@ def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.where(padding, 0, heads)
 
 
-@dataclass(frozen=True)
-class _Contraction:
-    """A cycle contracted into one node in each of R sentences, with everything needed to undo it.
-
-    Attributes:
-        rows: ``(R,)`` indices of the sentences.
-        node: ``(R,)`` the member that represents the cycle.
-        inside: ``(R, L)`` mask of the cycle's members.
-        heads: ``(R, L)`` each node's best head before the contraction: for members, the cycle's edges.
-        enter: ``(R, L)`` member at which the best edge from each outside node enters the cycle.
-        leave: ``(R, L)`` member that is the best head of each outside node.
-    """
-
-    rows: np.ndarray
-    node: np.ndarray
-    inside: np.ndarray
-    heads: np.ndarray
-    enter: np.ndarray
-    leave: np.ndarray
-
-    def undo(self, heads: np.ndarray) -> None:
-        """Turn heads ``(B, L)`` in the contracted graphs into heads in the original graphs, in place."""
-        each = np.arange(len(self.rows))
-        now = heads[self.rows]
-        entered = now[each, self.node]
-        now = np.where(now == self.node[:, None], self.leave, now)
-        now = np.where(self.inside, self.heads, now)
-        now[each, self.enter[each, entered]] = entered
-        heads[self.rows] = now
-
-
 def chu_liu_edmonds(scores: np.ndarray) -> np.ndarray:
-    """Heads of the maximum spanning arborescences rooted at 0.
+    """Heads ``(B, L)`` of the maximum spanning arborescences rooted at 0, for scores as in ``spanning_trees``.
 
     While the best heads of a sentence contain a cycle, one of its cycles is contracted, in all such
     sentences at once; then the contractions are undone in reverse order.
-
-    Args:
-        scores: ``(B, L, L)``; ``scores[b, d, h]`` for head ``h`` of ``d``; row 0 is ignored.
-
-    Returns:
-        ``(B, L)`` heads, 0 for the root itself.
     """
     scores = scores.copy()
     scores[:, np.arange(scores.shape[1]), np.arange(scores.shape[1])] = FORBIDDEN
-    contractions: list[_Contraction] = []
+    undoing: list[Callable[[np.ndarray], None]] = []
     heads = _best_heads(scores)
     rows = np.arange(len(scores))
     while True:
@@ -131,11 +89,11 @@ def chu_liu_edmonds(scores: np.ndarray) -> np.ndarray:
         rows, node = rows[ends > 0], ends[ends > 0]
         if not len(rows):
             break
-        scores[rows], contraction = _contract(scores[rows], rows, heads[rows], node)
-        contractions.append(contraction)
+        scores[rows], undo = _contract(scores[rows], rows, heads[rows], node)
+        undoing.append(undo)
         heads[rows] = _best_heads(scores[rows])
-    for contraction in reversed(contractions):
-        contraction.undo(heads)
+    for undo in reversed(undoing):
+        undo(heads)
     return heads
 
 
@@ -147,11 +105,14 @@ def _best_heads(scores: np.ndarray) -> np.ndarray:
 
 def _contract(
     scores: np.ndarray, rows: np.ndarray, heads: np.ndarray, node: np.ndarray
-) -> tuple[np.ndarray, _Contraction]:
-    """Contract the cycle through ``node`` into one node, in each of R sentences.
+) -> tuple[np.ndarray, Callable[[np.ndarray], None]]:
+    """Contract the cycle through ``node`` into one node, in each of R sentences, whose indices are ``rows``.
 
     The best edge into the cycle replaces one of the cycle's edges, and each outside node takes the best of
     the cycle's members as head. The other members keep no edges, and so get head 0.
+
+    Returns:
+        The scores, and what turns heads ``(B, L)`` in the contracted graphs into those in the original ones, in place.
     """
     each = np.arange(len(rows))
     inside = np.zeros(heads.shape, dtype=bool)
@@ -159,14 +120,23 @@ def _contract(
     while not inside[each, member].all():
         inside[each, member] = True
         member = heads[each, member]
-    kept = np.where(inside, np.take_along_axis(scores, heads[:, :, None], axis=2)[..., 0], 0)
-    into = np.where(inside[:, :, None], scores - kept[:, :, None], FORBIDDEN)
+    replaced = np.where(inside, np.take_along_axis(scores, heads[:, :, None], axis=2)[..., 0], 0)
+    into = np.where(inside[:, :, None], scores - replaced[:, :, None], FORBIDDEN)
     out_of = np.where(inside[:, None, :], scores, FORBIDDEN)
-    contraction = _Contraction(rows, node, inside, heads, into.argmax(axis=1), out_of.argmax(axis=2))
+    enter, leave = into.argmax(axis=1), out_of.argmax(axis=2)
+
+    def undo(found: np.ndarray) -> None:
+        now = found[rows]
+        entered = now[each, node]
+        now = np.where(now == node[:, None], leave, now)
+        now = np.where(inside, heads, now)
+        now[each, enter[each, entered]] = entered
+        found[rows] = now
+
     scores = np.where(inside[:, :, None] | inside[:, None, :], FORBIDDEN, scores)
     scores[each, node] = np.where(inside, FORBIDDEN, into.max(axis=1))
     scores[each, :, node] = np.where(inside, FORBIDDEN, out_of.max(axis=2))
-    return scores, contraction
+    return scores, undo
 
 
 @dataclass(frozen=True)
@@ -218,50 +188,33 @@ def cky(scores: np.ndarray, lengths: np.ndarray) -> BinaryTrees:
         best = np.maximum.reduce(left[1:width, : len(label)] + right[n - width + 1 : n, end:])
         np.add(best, above_0[width, : len(label)], out=left[width, : len(label)])
         np.add(best, label, out=right[n - width, end:])
-    return _number(*_trace_back(left, right, lengths), lengths)
-
-
-def _trace_back(
-    left: np.ndarray, right: np.ndarray, lengths: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Sentence, start, split and end of every internal node.
-
-    The best split of a span is recomputed here, since few spans are part of a tree.
-    """
-    batch, n = len(lengths), len(left) - 1
-    # Width of the left child of each node; 1 as long as only the node is known, and of words; 0 elsewhere.
+    # From the top, the best split of each span in the tree; few are, so that it is computed again. ``splits`` has the
+    # width of each node's left child; 1 as long as only the node is known, and for words; 0 elsewhere.
     splits = np.zeros(left.shape, dtype=np.int64)
     splits[lengths, np.arange(batch)] = 1
     for width in range(n, 1, -1):
         (place,) = splits[width].nonzero()
         if len(place):
             total = left[1:width].take(place, 1) + right[n - width + 1 : n].take(place + width * batch, 1)
-            split = total.argmax(axis=0) + 1
-            splits[width][place] = split
-            splits[split, place] = 1
-            splits[width - split, place + split * batch] = 1
+            best_split = total.argmax(axis=0) + 1
+            splits[width][place] = best_split
+            splits[best_split, place] = 1
+            splits[width - best_split, place + best_split * batch] = 1
     above_2, place = splits[2:].nonzero()
-    widths = above_2 + 2
     start, sentence = np.divmod(place, batch)
-    return sentence, start, start + splits[widths, place], start + widths
-
-
-def _number(
-    sentence: np.ndarray, start: np.ndarray, split: np.ndarray, end: np.ndarray, lengths: np.ndarray
-) -> BinaryTrees:
-    """Sort the nodes in post-order and number them."""
-    size = int(lengths.max()) + 1
+    split, end = start + splits[above_2 + 2, place], start + above_2 + 2
     # Post-order means ascending ends; of nodes with the same end, the narrower come first.
+    size = n + 1
     order = np.argsort(((sentence * size) + end) * size - start)
     sentence, start, split, end = (each[order] for each in (sentence, start, split, end))
-    internal = lengths - 1
-    first = np.cumsum(internal) - internal
-    node = np.zeros((len(lengths), size, size), dtype=np.int64)
-    words = np.arange(size - 1)
+    node = np.zeros((batch, size, size), dtype=np.int64)
+    words = np.arange(n)
     node[:, words, words + 1] = words
-    offset = (first - lengths)[sentence]
+    internal = lengths - 1
+    # Of a sentence's first internal node among all, less its number in the sentence.
+    offset = (np.cumsum(internal) - internal - lengths)[sentence]
     node[sentence, start, end] = np.arange(len(sentence)) - offset
-    left, right = node[sentence, start, split], node[sentence, split, end]
+    left_child, right_child = node[sentence, start, split], node[sentence, split, end]
     whole = end - start == lengths[sentence]
-    whole[(right + offset)[split + 1 < end]] = True
-    return BinaryTrees(sentence, start, split, end, left, right, whole)
+    whole[(right_child + offset)[split + 1 < end]] = True
+    return BinaryTrees(sentence, start, split, end, left_child, right_child, whole)

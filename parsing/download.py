@@ -4,20 +4,17 @@ from pathlib import Path
 
 from structviews.errors import InputError
 from structviews.parsing.backends.benepar import model_name
-from structviews.parsing.backends.stanza import DEFAULT_PACKAGE, Catalogue
-from structviews.parsing.libraries import library, one_line
+from structviews.parsing.backends.stanza import Catalogue
+from structviews.parsing.libraries import library
 from structviews.parsing.parser import Options
-from structviews.runtime.wording import network_reason
+from structviews.runtime.wording import network_reason, reason
 
 
 def download(name: str, model: str, options: Options) -> None:
-    """Download the models of a library's parser.
+    """Download the models of a library's parser, one of ``DOWNLOADERS``: to a folder if ``options`` have one.
 
-    Args:
-        name: the library, one of ``DOWNLOADERS``.
-        model: a stanza package, a benepar model or a spaCy pipeline; empty for the language's default, which
-            spaCy does not have.
-        options: the language, and the folder to write to; the library's own folder if None.
+    The model is a stanza package, a benepar model or a spaCy pipeline; empty for the language's default, which spaCy
+    does not have.
 
     Raises:
         InputError: if there is no such library or model, or it cannot be reached or written.
@@ -29,9 +26,9 @@ def download(name: str, model: str, options: Options) -> None:
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        reason = "see above" if isinstance(error, SystemExit) else network_reason(error) or one_line(error)
+        why = "see above" if isinstance(error, SystemExit) else network_reason(error) or reason(error)
         raise InputError(
-            f"{name}: download failed ({reason}): run the command on a machine with a network connection, and give the "
+            f"{name}: download failed ({why}): run the command on a machine with a network connection, and give the "
             "folder with the models with --models"
         ) from None
 
@@ -45,7 +42,7 @@ def _stanza(package: str, options: Options) -> None:
     common.download_resources_json(str(folder))
     catalogue = Catalogue(folder)
     language = catalogue.language(options.language)
-    processors = catalogue.processors(language, package or DEFAULT_PACKAGE)
+    processors = catalogue.processors(language, package)
     stanza.download(language, model_dir=str(folder), package=None, processors=processors)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from structviews.errors import InputError
 from structviews.parsing.sources import TakeTrees, Work
 from structviews.runtime.processes import Engine, OnReport, here, ignore, in_processes, interrupts_held
+from structviews.runtime.wording import reason
 
 EngineName = Literal["local", "ray"]
 
@@ -33,7 +34,7 @@ def open_engine(
     Args:
         name: the engine that runs the workers.
         work: what the workers will do.
-        workers: number of workers, one being this process; by default one, or as many as the cluster has room for.
+        workers: number of workers, one being this process; by default one, or as many as the cluster can run.
         address: the Ray cluster to connect to; by default Ray is started on this machine.
 
     Raises:
@@ -84,7 +85,7 @@ def on_ray(work: Work, workers: int | None, address: str | None) -> Iterator[Eng
             raise error.cause from error
         except ray.exceptions.RayError as error:
             raise InputError(
-                f"Ray gave up on a shard ({first_line(error)}): fix this and run the same command again to resume"
+                f"Ray gave up on a shard ({reason(error)}): fix this and run the same command again to resume"
             ) from None
 
 
@@ -124,13 +125,8 @@ def ray_cluster(ray: Any, address: str | None, workers: int) -> Iterator[None]:
                 ray.init(**(private if address is None else {"address": address}), **quiet)
         except Exception as error:  # Ray's errors have no common base class
             where = "Ray could not be started" if address is None else f"--address {address}: no usable Ray cluster"
-            raise InputError(f"{where} ({first_line(error)})") from None
+            raise InputError(f"{where} ({reason(error)})") from None
         try:
             yield
         finally:
             ray.shutdown()
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error's message."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

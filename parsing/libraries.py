@@ -14,6 +14,7 @@ from structviews.errors import InputError
 from structviews.parsing.binarise import AnyTree, binarise, strip
 from structviews.parsing.parser import Fault, Options, Unparsed, is_out_of_memory
 from structviews.parsing.treebank import ESCAPE, ESCAPES
+from structviews.runtime.wording import reason
 
 # Replaces a space inside a library's token (the number 1 000), since our tokens have no spaces.
 SPACE = "\u2423"
@@ -39,10 +40,7 @@ def download_command(library: str, *words: str | Path | None) -> str:
 
 
 def surface(token: str) -> str:
-    """A token as it appears in running text, which the libraries' models were trained on.
-
-    Penn Treebank brackets and quotation marks are replaced, but only in the models' input.
-    """
+    """A token as in running text, which the libraries' models were trained on: with plain brackets and quotes."""
     return QUOTES.get(token) or ESCAPE.sub(lambda match: ESCAPES[match.group()], token).replace(SPACE, " ")
 
 
@@ -59,45 +57,43 @@ def errors_of(library: str) -> Iterator[None]:
     except Exception as error:
         if is_out_of_memory(error):
             raise
-        raise InvalidSentence(f"{library} failed ({one_line(error)})") from error
+        raise InvalidSentence(f"{library} failed ({reason(error)})") from error
 
 
 def sentence(tokens: Sequence[str], tree: AnyTree | None = None, **fields: Any) -> ParsedSentence | Unparsed:
-    """The sentence with a library's results, or a Fault if they are not a valid analysis of its tokens."""
+    """The sentence with a library's results, or a Fault if they are not a valid analysis of its tokens.
+
+    Args:
+        tokens: the tokens that were parsed.
+        tree: a bracket tree over them, or over their ``surface`` forms: constituents and, unless ``fields`` have some,
+            tags.
+        fields: other fields of the sentence.
+    """
     try:
-        return ParsedSentence(**{"tokens": tuple(tokens)} | (constituents(tree, tokens) if tree else {}) | fields)
+        if tree:
+            binary = binarise(strip(tree))
+            for place, (leaf, token) in enumerate(zip(binary.tokens, tokens, strict=False), 1):
+                if leaf not in (token, surface(token)):
+                    return Fault(f"word {place} of the constituency tree is {leaf!r}, but the token is {token!r}")
+            if len(binary.tokens) != len(tokens):
+                return Fault(f"the constituency tree has {len(binary.tokens)} words for {len(tokens)} tokens")
+            nodes = {"left": binary.left, "right": binary.right, "labels": binary.labels}
+            fields = {"tags": binary.tags} | nodes | fields
+        return ParsedSentence(tuple(tokens), **fields)
     except InvalidSentence as error:
         return Fault(str(error))
     except RecursionError:
         return Fault("the constituency tree is too deep")
 
 
-def constituents(tree: AnyTree, tokens: Sequence[str]) -> dict[str, Any]:
-    """The constituency fields and tags of a sentence.
-
-    Args:
-        tree: a library's bracket tree, whose leaves are the tokens or their ``surface`` forms.
-        tokens: the tokens that were parsed.
-
-    Raises:
-        InvalidSentence: if the leaves are different words.
-    """
-    binary = binarise(strip(tree))
-    for place, (leaf, token) in enumerate(zip(binary.tokens, tokens, strict=False), 1):
-        if leaf not in (token, surface(token)):
-            raise InvalidSentence(f"word {place} of the constituency tree is {leaf!r}, but the token is {token!r}")
-    if len(binary.tokens) != len(tokens):
-        raise InvalidSentence(f"the constituency tree has {len(binary.tokens)} words for {len(tokens)} tokens")
-    return {"tags": binary.tags, "left": binary.left, "right": binary.right, "labels": binary.labels}
-
-
 def hash_files(root: Path, paths: Iterable[Path]) -> str:
-    """One SHA-256 over the names below ``root`` and the contents of files."""
+    """One SHA-256 over the names below ``root`` and the contents of files, and of those in folders."""
     digest = hashlib.sha256()
-    for path in sorted(paths):
-        digest.update(f"{path.relative_to(root).as_posix()} {path.stat().st_size}\n".encode())
-        with path.open("rb") as file:
-            while part := file.read(CHUNK_BYTES):
+    files = {file for path in paths for file in (path, *path.rglob("*")) if file.is_file()}
+    for file in sorted(files):
+        digest.update(f"{file.relative_to(root).as_posix()} {file.stat().st_size}\n".encode())
+        with file.open("rb") as stream:
+            while part := stream.read(CHUNK_BYTES):
                 digest.update(part)
     return digest.hexdigest()
 
@@ -111,23 +107,9 @@ def device(options: Options) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def files_of(path: Path) -> list[Path]:
-    """The files of a model: the file itself, or all files in its folder."""
-    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
-
-
-def one_line(error: BaseException) -> str:
-    """A library error's message in one line, short enough to quote in ours."""
-    return (" ".join(str(error).split()) or type(error).__name__)[:200]
-
-
 @contextmanager
 def offline() -> Iterator[None]:
-    """Block requests to the Hugging Face Hub: models are loaded from disk only.
-
-    The libraries query the Hub for newer files, and for the transformer that a parser uses, even when
-    they are told not to contact their own servers.
-    """
+    """Block requests to the Hugging Face Hub, which the libraries query even if told to load from disk only."""
     try:
         from huggingface_hub import constants  # noqa: PLC0415
     except ModuleNotFoundError:  # nothing that could ask the Hub

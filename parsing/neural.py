@@ -17,8 +17,8 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from msgspec import Meta
 from torch import Tensor, nn
 
-# Spans scored at a time, so that their scores stay in the CPU cache.
-SPANS = 1024
+# Spans, and arcs, scored at a time, so that what is computed for them stays in the CPU cache.
+SPANS, ARCS = 1024, 256
 # Of the leaky rectifiers, below 0.
 SLOPE = 0.1
 
@@ -37,6 +37,9 @@ SUFFIXES = (2, 3, 4)
 REMEMBERED_WORDS = 1 << 17
 
 Size = Annotated[int, Meta(ge=1, le=2**24)]
+# Fenceposts ``(B, n + 1, ...)``, post ``i`` before word ``i``: as starts and as ends of spans. The functions that score
+# spans number them across sentences.
+Fenceposts = tuple[Tensor, Tensor]
 
 
 class Classes(dict[int, str]):
@@ -58,20 +61,12 @@ def normalise(word: str) -> str:
     return DIGIT.sub("0", lowered)
 
 
-def shape(word: str) -> str:
-    """``Word-9s`` -> ``Xx-dx``: character classes, runs shortened to one."""
-    return RUN.sub(r"\1", word.translate(CLASSES))
-
-
 class Featuriser:
     """Integer features of words, cached for recent distinct words.
 
-    A row is ``[form, prefix 1, prefix 3, suffix 2, suffix 3, suffix 4, shape]``; ``form`` indexes
-    the learnt words, every other column its own hash table of ``buckets`` rows.
-
-    Args:
-        words: the learnt lower-case forms; their ids follow those of padding and unknown.
-        buckets: size of each hash table.
+    A row is ``[form, prefix 1, prefix 3, suffix 2, suffix 3, suffix 4, shape]``: ``form`` indexes the learnt lower-case
+    ``words``, whose ids follow those of padding and unknown; the others are rows of one table, in which each has
+    ``buckets`` of its own. The shape of ``Word-9s`` is ``Xx-dx``: character classes, runs shortened to one.
     """
 
     n_hashed = len(PREFIXES) + len(SUFFIXES) + 1
@@ -85,26 +80,26 @@ class Featuriser:
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.words, self.buckets)  # pickled without the words seen so far
 
-    def row(self, word: str) -> tuple[int, ...]:
-        """Features of one word, length ``1 + n_hashed``."""
-        row = self._rows.get(word)
-        if row is None:
-            if len(self._rows) >= REMEMBERED_WORDS:
-                self._rows.clear()
-            row = self._rows[word] = self._compute(word)
-        return row
-
     def __call__(self, words: Iterable[str]) -> np.ndarray:
         """Features of words, shape ``(n, 1 + n_hashed)``, int32."""
         rows = chain.from_iterable(map(self.row, words))
         return np.fromiter(rows, np.int32).reshape(-1, 1 + self.n_hashed)
 
-    def _compute(self, word: str) -> tuple[int, ...]:
-        form = normalise(word)
-        pieces = [f"p{form[:k]}" for k in PREFIXES] + [f"s{form[-k:]}" for k in SUFFIXES] + [f"x{shape(word)}"]
-        # A lone surrogate, from a broken source, is hashed like any other character.
-        hashes = (zlib.crc32(piece.encode("utf-8", "surrogatepass")) for piece in pieces)
-        return (self._ids.get(form, UNKNOWN), *(value % self.buckets for value in hashes))
+    def row(self, word: str) -> tuple[int, ...]:
+        """Features of one word, length ``1 + n_hashed``."""
+        row = self._rows.get(word)
+        if row is None:
+            form = normalise(word)
+            shape = RUN.sub(r"\1", word.translate(CLASSES))
+            pieces = [f"p{form[:k]}" for k in PREFIXES] + [f"s{form[-k:]}" for k in SUFFIXES] + [f"x{shape}"]
+            # A lone surrogate, from a broken source, is hashed like any other character.
+            hashes = (zlib.crc32(piece.encode("utf-8", "surrogatepass")) for piece in pieces)
+            buckets = (i * self.buckets + value % self.buckets for i, value in enumerate(hashes))
+            row = self._ids.get(form, UNKNOWN), *buckets
+            if len(self._rows) >= REMEMBERED_WORDS:
+                self._rows.clear()
+            self._rows[word] = row
+        return row
 
 
 @dataclass(frozen=True)
@@ -130,24 +125,15 @@ class ParserConfig:
         return asdict(self)
 
 
-class SharedDropout(nn.Module):
+class SharedDropout(nn.Dropout1d):
     """Dropout with one mask for all words of a sentence, ``(B, n, D)``."""
 
-    def __init__(self, rate: float):
-        super().__init__()
-        self.rate = rate
-
     def forward(self, x: Tensor) -> Tensor:
-        if not self.training:
-            return x
-        kept = torch.rand(len(x), 1, x.shape[-1], device=x.device) >= self.rate
-        return x * (kept / (1 - self.rate)).to(x.dtype)
+        return super().forward(x.transpose(1, 2)).transpose(1, 2) if self.training else x
 
 
 class WordEmbedding(nn.Module):
     """Embed words: learnt forms and hashed affixes, concatenated and projected to the encoder width."""
-
-    offsets: Tensor  # (F - 1,) first row of each hashed feature
 
     def __init__(self, config: ParserConfig):
         super().__init__()
@@ -155,21 +141,19 @@ class WordEmbedding(nn.Module):
         self.hashed = nn.Embedding(Featuriser.n_hashed * config.buckets, config.affix_dim)
         self.project = nn.Linear(config.word_dim + Featuriser.n_hashed * config.affix_dim, config.dim)
         self.norm = nn.LayerNorm(config.dim)
-        starts = [i * config.buckets for i in range(Featuriser.n_hashed)]
-        self.register_buffer("offsets", torch.tensor(starts), persistent=False)
         nn.init.normal_(self.form.weight, std=0.1)
         nn.init.normal_(self.hashed.weight, std=0.1)
 
     def forward(self, features: Tensor) -> Tensor:
         """Map ``(..., F)`` integers to ``(..., D)``."""
-        words: Tensor = self.norm(self.project(gathered(features, self.form.weight, self.hashed.weight, self.offsets)))
+        words: Tensor = self.norm(self.project(gathered(features, self.form.weight, self.hashed.weight)))
         return words
 
 
-def gathered(features: Tensor, form: Tensor, hashed: Tensor, offsets: Tensor) -> Tensor:
+def gathered(features: Tensor, form: Tensor, hashed: Tensor) -> Tensor:
     """The vectors of each word's features, concatenated; the tables are those of ``WordEmbedding``."""
-    own, rows = features[..., 0], features[..., 1:] + offsets
-    return torch.cat([torch.embedding(form, own), torch.embedding(hashed, rows).flatten(-2)], dim=-1)
+    affixes = torch.embedding(hashed, features[..., 1:]).flatten(-2)
+    return torch.cat([torch.embedding(form, features[..., 0]), affixes], dim=-1)
 
 
 class Block(nn.Module):
@@ -191,21 +175,15 @@ class Block(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Encode ``x (B, n, D)``; ``mask (B, n)`` is true at words."""
         gated = F.glu(self.gate(self.norms[0](x)), dim=-1) * mask[..., None]
-        x = x + self.dropout(self.mix(F.silu(convolved(self.convolution, gated))))
-        x = x + self.dropout(
-            self.attend(attended(self.qkv(self.norms[1](x)), hiding(mask, self.n_heads), self.n_heads))
-        )
+        # Treated as an image of height 1, which the CPU convolves without reordering the channels first.
+        image, weight = gated.transpose(1, 2)[:, :, None], self.convolution.weight[:, :, None]
+        padding, groups = (0, *self.convolution.padding), self.convolution.groups
+        convolved = F.conv2d(image, weight, self.convolution.bias, padding=padding, groups=groups)
+        x = x + self.dropout(self.mix(F.silu(convolved[:, :, 0].transpose(1, 2))))
+        qkv = self.qkv(self.norms[1](x))
+        x = x + self.dropout(self.attend(attended(qkv, hiding(mask, self.n_heads), self.n_heads)))
         encoded: Tensor = x + self.dropout(self.feed(self.norms[2](x)))
         return encoded
-
-
-def convolved(convolution: nn.Conv1d, x: Tensor) -> Tensor:
-    """Convolve the words of ``x (B, n, D)``."""
-    # Treated as an image of height 1, which the CPU convolves without reordering the channels first.
-    picture = x.transpose(1, 2)[:, :, None]
-    padding = (0, *convolution.padding)
-    weight, bias = convolution.weight[:, :, None], convolution.bias
-    return F.conv2d(picture, weight, bias, padding=padding, groups=convolution.groups)[:, :, 0].transpose(1, 2)
 
 
 def hiding(mask: Tensor, n_heads: int) -> Tensor:
@@ -240,15 +218,11 @@ class Biaffine(nn.Module):
         """Project every position as dependent and as head; a constant 1 is appended for linear and bias terms."""
         return F.pad(self.dependent(x), (0, 1), value=1.0), F.pad(self.head(x), (0, 1), value=1.0)
 
-    def all_pairs(self, x: Tensor) -> Tensor:
-        """Score all pairs in one channel: ``(B, L, D)`` -> ``(B, L, L)``, dependents in rows."""
-        return self.between(*self.project(x))
-
-    def between(self, dependent: Tensor, head: Tensor) -> Tensor:
-        """Score all pairs of projected positions, in one channel."""
+    def all_pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
+        """Score all pairs of projected positions in one channel: ``(B, L, L)``, dependents in rows."""
         return (dependent @ self.weight[0]) @ head.transpose(1, 2)
 
-    def pairs(self, dependent: Tensor, head: Tensor) -> Tensor:
+    def forward(self, dependent: Tensor, head: Tensor) -> Tensor:
         """Score chosen pairs: two ``(S, hidden + 1)`` -> ``(S, channels)``."""
         mixed = torch.einsum("sa,cab->scb", dependent, self.weight)
         return torch.einsum("scb,sb->sc", mixed, head)
@@ -268,39 +242,22 @@ class SpanScorer(nn.Module):
         self.last = nn.Linear(config.span_dim, config.n_labels)
         self.edges = nn.Parameter(torch.zeros(2, config.dim))
 
-    def fenceposts(self, x: Tensor, mask: Tensor) -> Tensor:
-        """``(B, n, D)`` -> ``(B, n + 1, span_dim)``; fencepost ``i`` is before word ``i``."""
-        posts: Tensor = self.first(around(x, mask, self.edges.to(x.dtype)))
-        return posts
+    def fenceposts(self, x: Tensor, mask: Tensor) -> Fenceposts:
+        """The fenceposts of words ``(B, n, D)``."""
+        posts = self.first(around(x, mask, self.edges.to(x.dtype)))
+        return posts, posts + self.bias.to(posts.dtype)
 
-    def forward(self, posts: Tensor, sentence: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        """Label scores of spans given by index: three ``(M,)`` -> ``(M, C)``; label 0 means no constituent."""
-        flat, first = posts.flatten(0, 1), sentence * posts.shape[1]
-        ends = flat.index_select(0, first + end) + self.bias.to(flat.dtype)
-        return self._scores(flat.index_select(0, first + start), ends)
-
-    def gains(self, posts: Tensor) -> Tensor:
-        """``(B, n + 1, span_dim)`` -> ``(n + 1, n, B)``; see the function :func:`gains`."""
-        starts, ends = posts.flatten(0, 1), (posts + self.bias).flatten(0, 1)
-        batch, n_posts, _ = posts.shape
-        return gains(
-            batch,
-            n_posts,
-            lambda first, last: self._scores(starts.index_select(0, first), ends.index_select(0, last)),
-        )
-
-    def _scores(self, starts: Tensor, ends: Tensor) -> Tensor:
-        scores: Tensor = self.last((ends - starts).relu_())
+    def forward(self, posts: Fenceposts, first: Tensor, last: Tensor) -> Tensor:
+        """Label scores of spans: their first and last fenceposts, ``(M,)`` each, -> ``(M, C)``."""
+        starts, ends = (each.flatten(0, 1) for each in posts)
+        scores: Tensor = self.last((ends.index_select(0, last) - starts.index_select(0, first)).relu_())
         return scores
 
 
 def around(x: Tensor, mask: Tensor, edges: Tensor) -> Tensor:
     """The states ``(B, n + 1, D)`` around fenceposts: half that of the word before, half that of the word after.
 
-    Args:
-        x: ``(B, n, D)`` states of the words.
-        mask: ``(B, n)``.
-        edges: ``(2, D)``, in place of the words before the first and after the last.
+    ``edges (2, D)`` stand for the words before the first and after the last of ``x (B, n, D)``.
     """
     batch, _, dim = x.shape
     half = dim // 2
@@ -310,30 +267,23 @@ def around(x: Tensor, mask: Tensor, edges: Tensor) -> Tensor:
     return torch.cat([before, after], dim=-1)
 
 
-def gains(batch: int, n_posts: int, scores: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Score of each span's best label minus that of no label, by width, first word and sentence.
+def gains(scores: Callable[[Fenceposts, Tensor, Tensor], Tensor], posts: Fenceposts) -> Tensor:
+    """Score of each span's best label minus that of no label: ``(n + 1, n, B)``, float32.
 
-    Args:
-        batch: number of sentences.
-        n_posts: ``n + 1``, fenceposts of a sentence.
-        scores: maps the first and the last fenceposts of spans, ``(M,)`` each, to label scores ``(M, C)``; label 0
-            means no constituent. Fenceposts are numbered across sentences.
-
-    Returns:
-        ``(n + 1, n, B)``, float32; 0 where there is no span.
+    It is indexed by width, first word and sentence, 0 where there is no span; ``scores`` are those of ``SpanScorer``.
     """
+    batch, n_posts, _ = posts[0].shape
+
+    def above_none(first: Tensor, last: Tensor) -> Tensor:
+        found = scores(posts, first, last).float()
+        return found[:, 1:].amax(dim=1) - found[:, 0]
+
     start, end = torch.triu_indices(n_posts, n_posts, 1)
     sentence = torch.arange(0, batch * n_posts, n_posts)
-    ends = ((each[:, None] + sentence).flatten() for each in (start, end))
-    found = in_blocks(lambda *some: above_first(scores(*some).float()), SPANS, *ends).view(-1, batch)
+    spans = ((each[:, None] + sentence).flatten() for each in (start, end))
     best = torch.zeros(n_posts, n_posts - 1, batch)
-    best[end - start, start] = found
+    best[end - start, start] = in_blocks(above_none, SPANS, *spans).view(-1, batch)
     return best
-
-
-def above_first(scores: Tensor) -> Tensor:
-    """The best of the other scores in ``(S, C)`` minus the first: ``(S,)``."""
-    return scores[:, 1:].amax(dim=1) - scores[:, 0]
 
 
 def in_blocks(function: Callable[..., Tensor], size: int, *rows: Tensor) -> Tensor:
@@ -351,20 +301,13 @@ def in_blocks(function: Callable[..., Tensor], size: int, *rows: Tensor) -> Tens
 
 
 class Outputs(NamedTuple):
-    """What a batch's trees are decoded from; in arcs and relations, position 0 is the root.
+    """What a batch's trees are decoded from; in arcs and relations, position 0 is the root."""
 
-    Attributes:
-        tags: ``(B, n, T)`` scores.
-        arcs: ``(B, n + 1, n + 1)`` scores, dependents in rows.
-        dependents, heads: ``(B, n + 1, ...)``, for ``relations.pairs``.
-        posts: fenceposts, for ``spans``.
-    """
-
-    tags: Tensor
-    arcs: Tensor
-    dependents: Tensor
+    tags: Tensor  # (B, n, T) scores
+    arcs: Tensor  # (B, n + 1, n + 1) scores, dependents in rows
+    dependents: Tensor  # (B, n + 1, ...), for ``relations``
     heads: Tensor
-    posts: Any
+    posts: Fenceposts  # for ``spans``
 
 
 class ParserNetwork(nn.Module):
@@ -372,7 +315,6 @@ class ParserNetwork(nn.Module):
 
     def __init__(self, config: ParserConfig):
         super().__init__()
-        self.config = config
         self.words = WordEmbedding(config)
         self.root = nn.Parameter(torch.zeros(config.dim))
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.blocks))
@@ -383,11 +325,7 @@ class ParserNetwork(nn.Module):
         self.relations = Biaffine(config.dim, config.relation_dim, config.n_relations, config.dropout)
         self.spans = SpanScorer(config)
 
-    def encode(self, features: Tensor, mask: Tensor) -> Tensor:
-        """``(B, n, F)`` features and ``(B, n)`` mask -> ``(B, n, D)`` states."""
-        return self.contextualise(self.words(features), mask)
-
-    def contextualise(self, words: Tensor, mask: Tensor) -> Tensor:
+    def encode(self, words: Tensor, mask: Tensor) -> Tensor:
         """``(B, n, D)`` embedded words and ``(B, n)`` mask -> ``(B, n, D)`` states."""
         x = self.dropout(words)
         for block in self.blocks:
@@ -397,19 +335,15 @@ class ParserNetwork(nn.Module):
 
     def outputs(self, words: Tensor, mask: Tensor) -> Outputs:
         """What trees are decoded from, for ``(B, n, D)`` embedded words and their mask ``(B, n)``."""
-        states = self.contextualise(words, mask)
+        states = self.encode(words, mask)
         rooted = self.with_root(states)
+        arcs = self.arcs.all_pairs(*self.arcs.project(rooted))
         posts = self.spans.fenceposts(states, mask)
-        return Outputs(self.tags(states), self.arcs.all_pairs(rooted), *self.relations.project(rooted), posts)
+        return Outputs(self.tags(states), arcs, *self.relations.project(rooted), posts)
 
     def with_root(self, states: Tensor) -> Tensor:
         """Prepend the root's state to the words: ``(B, n, D)`` -> ``(B, n + 1, D)``."""
         return torch.cat([self.root.to(states.dtype).expand(len(states), 1, -1), states], dim=1)
-
-    def relation_scores(self, states: Tensor, sentence: Tensor, dependent: Tensor, head: Tensor) -> Tensor:
-        """Scores ``(S, R)`` of the relations of chosen arcs; ``states`` include the root."""
-        dependents, heads = self.relations.project(states)
-        return self.relations.pairs(dependents[sentence, dependent], heads[sentence, head])
 
 
 def drop_words(features: Tensor, rate: float) -> Tensor:

@@ -1,7 +1,7 @@
 """The interface of parsers, and the options that they are created with."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -100,3 +100,23 @@ class Tokeniser(Protocol):
 def is_out_of_memory(error: Exception) -> bool:
     """Whether an error of Python, NumPy or PyTorch means that memory ran out."""
     return isinstance(error, MemoryError) or any(sign in str(error) for sign in OUT_OF_MEMORY)
+
+
+def batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Group sentences of similar length into batches, shortest first.
+
+    Args:
+        lengths: length of each sentence.
+        most: maximum number of tokens in a batch, padding included; a longer sentence gets its own batch.
+
+    Yields:
+        Indices into ``lengths``.
+    """
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and (len(batch) + 1) * lengths[i] > most:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch

@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict, cast
 
 import pyarrow as pa
 from rich.console import Console
@@ -91,7 +90,9 @@ def parse_corpus(
         open_engine(engine, source.work, workers=workers, address=address) as workforce,
     ):
         bar.stage("loading the parser")
-        job = describe_job(source, workforce, sentences_per_shard, compression)
+        job = source.describe()  # what the corpus is made from and how: the part of the manifest known before parsing
+        job["settings"] |= {"sentences_per_shard": sentences_per_shard, "compression": compression}
+        job = new_job(**job, **workforce.submit(described, source.work).result())
         with creating(out):
             with disk_errors(out):
                 out.mkdir(exist_ok=True)
@@ -99,7 +100,13 @@ def parse_corpus(
             if there:
                 check_same(out, ParsedCorpus.open(out).manifest, job)
             else:
-                begin(out, job)
+                if (out / JOB).exists():
+                    check_same(out, read_sealed(out / JOB, Job, f"delete {out} to start over"), job)
+                elif any(not path.name.startswith(".") for path in out.iterdir()):
+                    raise InputError(f"{out} holds other files: choose another folder with --out")
+                else:
+                    with disk_errors(out):
+                        write_json(out / JOB, job)
                 if console and source.note:
                     say(console, source.note)
                 shards = make_shards(source, out, workforce, job, Progress(bar, source.lines), sentences_per_shard)
@@ -115,25 +122,6 @@ def parse_corpus(
                 out.rmdir()
                 raise InputError(f"no sentence could be parsed: {summary(corpus)}")
     return corpus, there
-
-
-def describe_job(source: Source, engine: Engine, sentences_per_shard: int, compression: str | None) -> dict[str, Any]:
-    """What the corpus is made from and how: the part of the manifest that is known before parsing."""
-    description = source.describe()
-    description["settings"] |= {"sentences_per_shard": sentences_per_shard, "compression": compression}
-    return new_job(**description, **engine.submit(described, source.work).result())
-
-
-def begin(out: Path, job: dict[str, Any]) -> None:
-    """Write the job file, or check that an existing one describes the same job."""
-    if (out / JOB).exists():
-        remedy = f"delete {out} to start over"
-        check_same(out, read_sealed(out / JOB, Job, remedy), job)
-    elif any(not path.name.startswith(".") for path in out.iterdir()):
-        raise InputError(f"{out} holds other files: choose another folder with --out")
-    else:
-        with disk_errors(out):
-            write_json(out / JOB, job)
 
 
 class Job(TypedDict):
@@ -158,8 +146,7 @@ def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A shard to parse: its number, and how many sentences and lines of the source it covers."""
 
     number: int
@@ -168,24 +155,15 @@ class Task:
 
 
 class Progress:
-    """Shows how much of the source is parsed, by its lines, and the rate of the sentences that are parsed here.
-
-    Args:
-        bar: where to show it.
-        lines: number of lines in the source.
-    """
+    """Shows how many of the source's lines are parsed, and the rate of the sentences that are parsed here."""
 
     def __init__(self, bar: Bar, lines: int) -> None:
         self._bar = bar
-        self._lines = lines
+        self.lines = lines  # to be parsed here
         self._lines_done = self._sentences = 0.0
         self._reported: dict[int, float] = {}  # sentences of the shards under way, by number
         self._first: tuple[float, float] | None = None  # how many when: the parser is loaded before
         self._lock = Lock()
-
-    def skip(self, task: Task) -> None:
-        """Exclude a shard that already exists."""
-        self._lines -= task.lines
 
     def advance(self, task: Task, sentences: float) -> None:
         """Count further sentences of a task."""
@@ -202,7 +180,7 @@ class Progress:
     def end(self) -> None:
         """Count the lines after the last sentence."""
         if self._first:
-            self._lines_done = self._lines
+            self._lines_done = self.lines
             self._show()
 
     def _show(self) -> None:
@@ -210,7 +188,7 @@ class Progress:
         before, began = self._first = self._first or (self._sentences, now)
         new = self._sentences - before
         rate = f"{new / max(now - began, 1e-9):,.0f} sentences/s" if new else ""
-        self._bar(round(self._lines_done), self._lines, rate=rate)
+        self._bar(round(self._lines_done), self.lines, rate=rate)
 
 
 def make_shards(
@@ -245,7 +223,7 @@ def make_shards(
             task = Task(number - 1, len(sentences), sentences[-1].line - last_line)
             last_line = sentences[-1].line
             if shard_name(task.number) in shards:
-                progress.skip(task)
+                progress.lines -= task.lines
                 continue
             while len(pending) >= engine.capacity():
                 finish_some()
@@ -270,9 +248,8 @@ def finished_shards(out: Path) -> dict[str, ShardEntry]:
     entries: dict[str, ShardEntry] = {}
     for line in journal.read_bytes().split(b"\n") if journal.exists() else ():
         with suppress(InputError):  # cut short by a kill, or damaged
-            found = parse_json(line, ShardEntry, FINISHED, "")
-            name, rows, size, digest = (found[key] for key in ("name", "rows", "bytes", "sha256"))  # and nothing else
-            entries[name] = ShardEntry(name=name, rows=rows, bytes=size, sha256=digest)
+            entry = parse_json(line, ShardEntry, FINISHED, "")
+            entries[entry["name"]] = cast(ShardEntry, {key: entry[key] for key in ShardEntry.__annotations__})
     sound = {}
     for name, entry in entries.items():
         if SHARD_NAME.fullmatch(name) and (out / name).exists():

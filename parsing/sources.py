@@ -15,8 +15,8 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
 from structviews.parsing.backends import TREEBANK
-from structviews.parsing.parser import DEFAULTS, Fault, Options, Parser, Tokeniser, Unparsed
-from structviews.parsing.specification import Specification
+from structviews.parsing.parser import DEFAULTS, Fault, Options, Tokeniser, Unparsed
+from structviews.parsing.specification import Factories, factories, load
 from structviews.parsing.treebank import TreebankSentence, derived_files, is_conllu, read_treebank
 
 T = TypeVar("T")
@@ -34,16 +34,11 @@ MOST_TOKENS = 2**14
 class ParseText:
     """Tokenises and parses the raw sentences of a shard; it is sent to worker processes.
 
-    Attributes:
-        parser: specification of the parser.
-        options: options to load the parser with.
-        tokenised: whether the input is already tokenised (separated by white space); if not, the parser
-            tokenises it if it can, and the language's rules otherwise.
-        max_tokens: longer sentences are skipped.
-        strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
+    What is not ``tokenised``, the parser tokenises if it can, and the language's rules otherwise. See ``open_source``.
     """
 
-    parser: Specification
+    parser: str
+    factories: Factories
     options: Options
     tokenised: bool
     max_tokens: int
@@ -51,7 +46,7 @@ class ParseText:
 
     def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
         """The sentences' trees in order, or why there are none."""
-        parser = loaded(self.parser, self.options)
+        parser = loaded(self.parser, self.options, self.factories)
         with one_thread():
             words = text.tokens_or_reason([sentence.text for sentence in sentences], self._tokenise)
             words = [each if isinstance(each, Unparsed) else limited(each, each, self.max_tokens) for each in words]
@@ -72,18 +67,18 @@ class ParseText:
     def _tokenise(self, texts: Sequence[str]) -> Sequence[text.Words]:
         if self.tokenised:
             return [tuple(each.split()) for each in texts]
-        parser = loaded(self.parser, self.options)
+        parser = loaded(self.parser, self.options, self.factories)
         if isinstance(parser, Tokeniser):
             return parser.tokenise(texts)
         return tokenising.tokenise_all(texts, self.options.language)
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entries ``parser`` and ``tokeniser``."""
-        parser = loaded(self.parser, self.options)
+        parser = loaded(self.parser, self.options, self.factories)
         if self.tokenised:
             tokeniser = {"name": "whitespace"}
         elif isinstance(parser, Tokeniser):
-            tokeniser = {"name": str(self.parser.backends[0])}
+            tokeniser = {"name": self.parser.partition("+")[0]}
         else:
             rules = tokenising.rules(self.options.language)
             tokeniser = {"name": rules.name, "version": rules.version}
@@ -116,10 +111,8 @@ def limited(sentence: T, tokens: Sequence[str], max_tokens: int) -> T | Unparsed
     return Unparsed(f"more than {max_tokens} tokens") if len(tokens) > max_tokens else sentence
 
 
-@cache
-def loaded(specification: Specification, options: Options) -> Parser:
-    """Load a parser once per process."""
-    return specification.load(options)
+# A parser is loaded once per process.
+loaded = cache(load)
 
 
 @contextmanager
@@ -150,7 +143,16 @@ def open_source(
     options: Options = DEFAULTS,
     strict: bool = False,
 ) -> "Source":
-    """Open the source that the user names: one text, or treebank files with ``parser="treebank"``.
+    """Open the source that the user names.
+
+    Args:
+        paths: one text, ``-`` for standard input; or treebank files: ``.conllu``, brackets, or one of each.
+        parser: specification of the parser; ``treebank`` for the trees of treebank files.
+        layout: ``lines`` or ``prose``; guessed if None.
+        tokenised: whether the text is already tokenised (separated by white space).
+        max_tokens: longer sentences are skipped.
+        options: options to load the parser with.
+        strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
 
     Raises:
         InputError: if the files, the parser and the settings are invalid or incompatible.
@@ -167,25 +169,19 @@ def open_source(
         return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens, language=language)
     if len(paths) != 1:
         raise InputError(f"{len(paths)} sources ({', '.join(paths)}): give one text per corpus")
-    settings: dict[str, Any] = {"tokenised": tokenised, "max_tokens": max_tokens, "options": options, "strict": strict}
-    return TextSource(paths[0], parser=parser, layout=layout, **settings)
+    of_work: dict[str, Any] = {"tokenised": tokenised, "max_tokens": max_tokens, "options": options, "strict": strict}
+    return TextSource(paths[0], parser=parser, layout=layout, **of_work)
 
 
 def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: bool) -> ParsedSentence:
-    """Parse one sentence.
-
-    Args:
-        sentence: its text.
-        parser: specification of the parser.
-        options: options to load the parser with.
-        tokenised: whether the input is already tokenised (separated by white space).
+    """Parse one sentence; see ``open_source`` for the arguments.
 
     Raises:
         InputError: if the parser does not exist or cannot parse the sentence.
     """
     if TREEBANK in parser.split("+"):
         raise InputError(f"--parser {parser}: a treebank is read from files: choose a parser")
-    work = ParseText(Specification.of(parser), options, tokenised, MOST_TOKENS, strict=False)
+    work = ParseText(parser, factories(parser), options, tokenised, MOST_TOKENS, strict=False)
     raw = sentence if tokenised else text.repair(sentence, options.language)[0]
     (tree,) = work([text.RawSentence(0, 0, 1, raw)])
     if isinstance(tree, Unparsed):
@@ -244,16 +240,7 @@ def spooled_stdin() -> Any:
 
 
 class TextSource:
-    """The sentences of a text, and the work that parses them.
-
-    Args:
-        source: path of a text, or ``-`` for standard input.
-        parser: specification of the parser.
-        layout: ``lines`` or ``prose``; guessed if None.
-        tokenised: whether the input is already tokenised (separated by white space).
-        max_tokens: longer sentences are skipped.
-        options: options to load the parser with.
-        strict: whether it is an error if the parser fails on a sentence.
+    """The sentences of a text, and the work that parses them; see ``open_source`` for the arguments.
 
     Attributes:
         work: parses the sentences.
@@ -276,7 +263,7 @@ class TextSource:
         options: Options = DEFAULTS,
         strict: bool = False,
     ) -> None:
-        self.work = ParseText(Specification.of(parser), options, tokenised, checked(max_tokens), strict)
+        self.work = ParseText(parser, factories(parser), options, tokenised, checked(max_tokens), strict)
         if source.endswith(TREEBANK_SUFFIXES):
             raise InputError(f"{source} is a treebank file: add --parser {TREEBANK}")
         # Standard input is copied to a file because it is read more than once; the file is deleted with this object.
@@ -286,28 +273,26 @@ class TextSource:
         self.lines = self.file.survey.lines
         self.layout = layout or self.file.survey.guess
         self.note = "" if layout else LAYOUT_NOTES[self.layout]
-        self.tokenised = tokenised
-        self.max_tokens = max_tokens
-        self.options = options
         self.repairs = text.Repairs(options.language)
         if self.layout == "prose" and not tokenised:
             tokenising.rules(options.language)
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entries about the source and how it is read, without those of the work."""
-        models = self.options.models
+        models, work = self.work.options.models, self.work
         return {
             "sources": [self.file.describe()],
-            "settings": {"format": self.layout, "tokenised": self.tokenised, "max_tokens": self.max_tokens},
+            "settings": {"format": self.layout, "tokenised": work.tokenised, "max_tokens": work.max_tokens},
             # Where a run looks for its parser; the parser's description shows whether it is the same one.
             **({MODELS: str(models.resolve())} if models else {}),
         }
 
     def sentences(self) -> Iterator[text.RawSentence]:
         """The sentences from the first, each with ``document``, ``position`` and ``line``."""
-        self.repairs = text.Repairs(self.options.language)
-        settings: dict[str, Any] = {"tokenised": self.tokenised, "language": self.options.language}
-        return text.read_sentences(self.path, self.layout, repairs=self.repairs, **settings)
+        language = self.work.options.language
+        self.repairs = text.Repairs(language)
+        tokenised = self.work.tokenised
+        return text.read_sentences(self.path, self.layout, repairs=self.repairs, tokenised=tokenised, language=language)
 
     def found(self) -> dict[str, Any]:
         """The manifest's entries that are known once all sentences have been read."""
@@ -321,23 +306,14 @@ class TextSource:
 class TreebankSource:
     """Treebank files with their own tokens and trees; see ``TextSource``.
 
-    Args:
-        paths: a ``.conllu`` file, a bracketed file, or one of each over the same sentences.
-        max_tokens: longer sentences are skipped.
-        language: language of the sentences, for the manifest.
-
     Attributes:
         kept: whose text is kept: ``conllu``, ``ptb``, unless `corpus export` made these files from trees alone.
-
-    Raises:
-        InputError: if a file cannot be read.
     """
 
     def __init__(self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language) -> None:
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
         self.work = TakeTrees(checked(max_tokens), language)
-        self.max_tokens = max_tokens
         self.note = ""
         self.files = [SurveyedFile(path, str(path)) for path in self.paths]
         self.lines = self.files[0].survey.lines
@@ -348,7 +324,7 @@ class TreebankSource:
     def describe(self) -> dict[str, Any]:
         return {
             "sources": [file.describe() for file in self.files],
-            "settings": {"max_tokens": self.max_tokens},
+            "settings": {"max_tokens": self.work.max_tokens},
             **({"kept": self.kept} if self.kept else {}),
         }
 

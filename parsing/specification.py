@@ -4,8 +4,8 @@ Every backend is wrapped in ``Guarded``, which limits the size of its batches an
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence, Sized
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import replace
 from typing import Any, cast
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence, check_tokens
@@ -21,6 +21,7 @@ from structviews.parsing.parser import (
     Parser,
     Tokeniser,
     Unparsed,
+    batches,
     is_out_of_memory,
 )
 from structviews.runtime.machine import check_device
@@ -36,8 +37,7 @@ class Guarded:
     """A backend with batches of limited size, whose results are checked.
 
     If a batch fails as a whole (memory runs out, results are missing, a tree is invalid), it is halved until
-    the failing sentences are alone; these become a ``Fault``. No state is kept between batches, so that the
-    same list gives the same batches.
+    the failing sentences are alone; these become a ``Fault``. The same list gives the same batches.
 
     Args:
         parser: the backend.
@@ -73,23 +73,23 @@ class Guarded:
         return [each if isinstance(each, Unparsed) else unfit(each) or tuple(each) for each in words]
 
     def _in_batches(self, call: Call, items: Sequence[Sized], most: int) -> list[Any]:
-        """The result of ``call`` for each item; ``most`` as in :func:`batches`."""
+        """The result of ``call`` for each item, in batches of padded size ``most``; failing ones are halved."""
         answers: list[Any] = [None] * len(items)
         for batch in batches([len(item) for item in items], most):
             with reporting(len(batch)):
-                found = self._halving(call, [items[i] for i in batch])
-            for i, answer in zip(batch, found, strict=True):
-                answers[i] = answer
+                pending = [batch]
+                while pending:
+                    part = pending.pop()
+                    found = self._attempt(call, [items[i] for i in part])
+                    if not isinstance(found, Fault):
+                        for i, answer in zip(part, found, strict=True):
+                            answers[i] = answer
+                    elif len(part) == 1:
+                        answers[part[0]] = found
+                    else:
+                        middle = len(part) // 2
+                        pending += [part[middle:], part[:middle]]
         return answers
-
-    def _halving(self, call: Call, items: Sequence[Any]) -> list[Any]:
-        answers = self._attempt(call, items)
-        if not isinstance(answers, Fault):
-            return list(answers)
-        if len(items) == 1:
-            return [answers]
-        middle = len(items) // 2
-        return self._halving(call, items[:middle]) + self._halving(call, items[middle:])
 
     def _attempt(self, call: Call, items: Sequence[Any]) -> Sequence[Any] | Fault:
         try:
@@ -129,35 +129,11 @@ def unfit(tokens: Tokens) -> Unparsed | None:
     return None
 
 
-def batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
-    """Group sentences of similar length into batches, shortest first.
-
-    Args:
-        lengths: length of each sentence.
-        most: maximum number of tokens in a batch, padding included; a longer sentence gets its own batch.
-
-    Yields:
-        Indices into ``lengths``.
-    """
-    batch: list[int] = []
-    for i in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and (len(batch) + 1) * lengths[i] > most:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
-
-
 class Combination:
     """Dependencies and tags from one backend, constituents from another.
 
     The second gets the first one's tokens, and only the sentences that the first could parse. All other
     results of either are dropped.
-
-    Args:
-        dependency: gives dependencies, and tokenises texts if it can.
-        constituency: gives constituents.
 
     Raises:
         InputError: if one of them does not give its kind of tree.
@@ -200,77 +176,46 @@ class Combination:
         return first
 
 
-@dataclass(frozen=True)
-class Backend:
-    """One backend of a specification, ``NAME[:ARGUMENT]``.
-
-    Attributes:
-        name: name of the backend.
-        argument: text after the colon; may be empty.
-        factory: creates the backend, if already loaded; sent along to worker processes, where it may be unregistered.
-    """
-
-    name: str
-    argument: str
-    factory: Callable[..., Any] | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name}:{self.argument}" if self.argument else self.name
-
-    def load(self, options: Options) -> Guarded:
-        """Load the backend, wrapped in ``Guarded``."""
-        factory = self.factory or PARSERS[self.name]
-        return Guarded(factory(self.argument, options), str(self), options.language)
+Factories = tuple[Callable[..., Any] | None, ...]
 
 
-@dataclass(frozen=True)
-class Specification:
-    """A parser as the user names it, ``PARSER`` or ``DEP+CONST``; it is sent to worker processes.
+def factories(specification: str) -> Factories:
+    """The factory of each backend of a specification, or None where it is not yet loaded.
 
-    Attributes:
-        backends: one backend, or one for dependencies and one for constituents.
-    """
-
-    backends: tuple[Backend, ...]
-
-    @classmethod
-    def of(cls, text: str) -> "Specification":
-        """Parse a specification.
-
-        Raises:
-            InputError: if a backend does not exist, or there are more than two.
-        """
-        names = [name.partition(":") for name in text.split("+")]
-        if len(names) > len(KINDS):
-            raise InputError(
-                f"{text!r} names {len(names)} parsers: give one, or one for dependencies + one for constituents"
-            )
-        return cls(tuple(Backend(name, argument, PARSERS.if_loaded(name)) for name, _, argument in names))
-
-    def __str__(self) -> str:
-        return "+".join(map(str, self.backends))
-
-    def load(self, options: Options) -> Parser:
-        """Load the parser.
-
-        Raises:
-            InputError: if a backend does not support the argument, language or device, its model cannot be read,
-                or it does not give the trees that it is chosen for.
-        """
-        check_device(options.device)
-        if options.models and not options.models.is_dir():
-            raise InputError(f"--models {options.models}: no such folder: give the one that holds the parsers' models")
-        wanted = [options.wanted] if len(self.backends) == 1 else [frozenset({kind}) for kind in KINDS]
-        parsers = [
-            backend.load(replace(options, wanted=kinds)) for backend, kinds in zip(self.backends, wanted, strict=True)
-        ]
-        return Combination(*parsers) if len(parsers) > 1 else parsers[0]
-
-
-def load(specification: str, options: Options = DEFAULTS) -> Parser:
-    """Load the parser that a specification names.
+    Sent along to worker processes, where what a script has registered is not.
 
     Raises:
-        InputError: see :class:`Specification`.
+        InputError: if a backend does not exist, or there are more than two.
     """
-    return Specification.of(specification).load(options)
+    names = specification.split("+")
+    if len(names) > len(KINDS):
+        raise InputError(
+            f"{specification!r} names {len(names)} parsers: give one, or one for dependencies + one for constituents"
+        )
+    return tuple(PARSERS.if_loaded(name.partition(":")[0]) for name in names)
+
+
+def load(specification: str, options: Options = DEFAULTS, known: Factories | None = None) -> Parser:
+    """Load the parser that a specification names.
+
+    Args:
+        specification: ``NAME[:ARGUMENT]``, or two of them joined by a plus.
+        options: the options of the backends.
+        known: the ``factories`` of the specification, if they were looked up already.
+
+    Raises:
+        InputError: if a backend does not exist or does not support the argument, language or device, its model cannot
+            be read, or it does not give the trees that it is chosen for.
+    """
+    known = known or factories(specification)
+    check_device(options.device)
+    if options.models and not options.models.is_dir():
+        raise InputError(f"--models {options.models}: no such folder: give the one that holds the parsers' models")
+    names = specification.split("+")
+    wanted = [options.wanted] if len(names) == 1 else [frozenset({kind}) for kind in KINDS]
+    parsers = []
+    for name, factory, kinds in zip(names, known, wanted, strict=True):
+        backend, _, argument = name.partition(":")
+        parser = (factory or PARSERS[backend])(argument, replace(options, wanted=kinds))
+        parsers.append(Guarded(parser, f"{backend}:{argument}" if argument else backend, options.language))
+    return Combination(*parsers) if len(parsers) > 1 else parsers[0]

@@ -1,6 +1,6 @@
 """Write docs/settings.md: every setting of a training run, from where it is declared."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import MISSING, fields
 from pathlib import Path
 
@@ -26,8 +26,7 @@ def page() -> str:
         parts.append(f"## [{table.name}]\n\n{first_line(table.type.__doc__)}\n\n{rows(settings_of(table.type))}")
     for registry, name in ((OBJECTIVES, "objective"), (VIEWS, "views")):
         for component in registry:
-            own = list(settings_of(registry[component].Config))
-            if own:
+            if own := settings_of(registry[component].Config):
                 parts.append(f"## [{name}.{component}]\n\n{first_line(registry[component].__doc__)}\n\n{rows(own)}")
     return "\n".join(parts)
 
@@ -37,19 +36,19 @@ def first_line(text: str | None) -> str:
     return (text or "").strip().splitlines()[0]
 
 
-def rows(settings: Iterator[Setting] | list[Setting]) -> str:
+def rows(settings: Iterable[Setting]) -> str:
     """Settings as a table in Markdown."""
     lines = ["| key | flag | type | default | what it is |", "|---|---|---|---|---|"]
     for each in settings:
-        flag = each.about.flags.split(",")[-1].split("/")[0] or f"--{each.flat.replace('_', '-')}"
-        lines.append(f"| `{each.name}` | `{flag}` | {TYPE_NAMES[each.kind]} | {default(each)} | {each.about.help} |")
+        flag = each.flags.split(",")[-1].split("/")[0] or f"--{each.flat.replace('_', '-')}"
+        lines.append(f"| `{each.name}` | `{flag}` | {TYPE_NAMES[each.kind]} | {default(each)} | {each.help} |")
     return "\n".join(lines) + "\n"
 
 
 def default(each: Setting) -> str:
     """What a setting is if it is not given."""
-    if each.about.show_default is not None and each.default in ("", (), MISSING):
-        return each.about.show_default or "required"
+    if each.show_default is not None and each.default in ("", (), MISSING):
+        return each.show_default or "required"
     if each.default is MISSING:
         return "required"
     if isinstance(each.default, bool):

@@ -152,15 +152,16 @@ def loss_of(network: ParserNetwork, batch: list[Example], args: argparse.Namespa
     tags, heads, relations = (
         torch.from_numpy(np.concatenate([getattr(e, name) for e in batch])) for name in ("tags", "heads", "relations")
     )
-    states = network.encode(drop_words(features, args.word_dropout), mask)
+    states = network.encode(network.words(drop_words(features, args.word_dropout)), mask)
     loss = F.cross_entropy(network.tags(states[mask]).float(), tags)
     rooted = network.with_root(states)
     sentence, word = mask.nonzero(as_tuple=True)
-    arc_scores = network.arcs.all_pairs(rooted).float()
+    arc_scores = network.arcs.all_pairs(*network.arcs.project(rooted)).float()
     seen = F.pad(mask, (1, 0), value=True)
     arc_scores = arc_scores.masked_fill(~seen[:, None, :], -1e9)[:, 1:][mask]
     loss = loss + F.cross_entropy(arc_scores, heads)
-    relation_scores = network.relation_scores(rooted, sentence, word + 1, heads).float()
+    as_dependent, as_head = network.relations.project(rooted)
+    relation_scores = network.relations(as_dependent[sentence, word + 1], as_head[sentence, heads]).float()
     loss = loss + F.cross_entropy(relation_scores, relations)
     if batch[0].spans is not None:
         loss = loss + span_loss(network, batch, states, mask, lengths)
@@ -175,10 +176,12 @@ def span_loss(
     for b, example in enumerate(batch):
         start, end, label = example.spans.T
         gold[b, start, end] = label
-    index = span_index(lengths)
-    posts = network.spans.fenceposts(states, mask)
-    scores = network.spans(posts, *(torch.from_numpy(a) for a in index)).float()
-    return F.cross_entropy(scores, torch.from_numpy(gold[index]), reduction="sum") / int(lengths.sum())
+    sentence, start, end = span_index(lengths)
+    first_post = sentence * (lengths.max() + 1)
+    ends = (torch.from_numpy(first_post + each) for each in (start, end))
+    scores = network.spans(network.spans.fenceposts(states, mask), *ends).float()
+    true = torch.from_numpy(gold[sentence, start, end])
+    return F.cross_entropy(scores, true, reduction="sum") / int(lengths.sum())
 
 
 def brackets(sentence: ParsedSentence) -> Counter:

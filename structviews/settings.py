@@ -6,12 +6,13 @@ of settings in the documentation.
 
 import math
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self, get_args, get_type_hints
 
 from structviews.errors import InputError, unknown
 
-ABOUT = "structviews.setting"
+DECLARATION = "structviews.setting"
 # Largest seed of all the generators that are used, and bounds beyond which a number is a slip, not a setting.
 LARGEST_SEED = 2**32 - 1
 MOST_DIMENSIONS = 1_000_000
@@ -28,13 +29,17 @@ TYPE_NAMES = {
 }
 
 
-@dataclass(frozen=True)
-class About:
-    """What is declared about a setting apart from its name, type and default.
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One setting of a settings class.
 
     Attributes:
+        name: of its field, and of its key in ``config.toml``.
+        kind: its type.
+        default: ``MISSING`` if it is required.
+        compare: whether runs that differ in it count as different.
         help: one sentence of help.
-        flat: its name without its table, as used for flags; the field's name if empty.
+        flat: its name without its table, as used for flags, unique among all classes; by default the field's name.
         choices: the allowed texts; any if empty.
         least, most: inclusive bounds of a number.
         above, below: exclusive bounds of a number.
@@ -47,8 +52,12 @@ class About:
         training: of a view's setting, whether it matters in training alone, so that a run may start from another's.
     """
 
+    name: str
+    kind: Any
+    default: Any
+    compare: bool
     help: str
-    flat: str = ""
+    flat: str
     choices: tuple[str, ...] = ()
     least: float = -math.inf
     most: float = math.inf
@@ -62,59 +71,64 @@ class About:
     rare: bool = False
     training: bool = False
 
-    def check(self, name: str, value: Any) -> None:
-        """Raise InputError if the setting does not allow the value."""
-        for each in value if isinstance(value, tuple) else (value,):
+    def checked(self, value: Any) -> Any:
+        """The value in the setting's type, where TOML or Python allow another form: a list, a whole number for a float.
+
+        Raises:
+            InputError: if it is of another type, or the setting does not allow it.
+        """
+        several = self.kind in (NAMES, NUMBERS) and isinstance(value, list | tuple)
+        of_one = get_args(self.kind)[0] if several else self.kind
+        values: tuple[Any, ...] = tuple(value) if several else (value,)
+        values = tuple(float(each) if of_one is float and type(each) is int else each for each in values)
+        value = values if several else values[0]
+        if any(type(each) is not of_one for each in values):
+            raise InputError(f"{self.flat} = {value!r} is not of type {TYPE_NAMES[self.kind]}")
+        for each in values:
             if self.choices and each not in self.choices:
-                raise unknown(name, each, filter(None, self.choices))
-            if not isinstance(each, int | float) or isinstance(each, bool):
+                raise unknown(self.flat, each, filter(None, self.choices))
+            if of_one not in (int, float):
                 continue
             if not (math.isfinite(each) and self.least <= each <= self.most and self.above < each < self.below):
                 bounds = {"at least": self.least, "above": self.above, "at most": self.most, "below": self.below}
-                limits = [f"{relation} {value:,.10g}" for relation, value in bounds.items() if math.isfinite(value)]
+                limits = [f"{relation} {bound:,.10g}" for relation, bound in bounds.items() if math.isfinite(bound)]
                 range_ = f"a number {' and '.join(limits)}" if limits else "a finite number"
-                raise InputError(f"{name} = {each}: give {range_}")
+                raise InputError(f"{self.flat} = {each}: give {range_}")
+        return value
 
 
-def setting(default: Any, help: str, *, compare: bool = True, **about: Any) -> Any:
+def setting(default: Any, help: str, *, compare: bool = True, **declared: Any) -> Any:
     """A field of a settings class.
 
     Args:
         default: its default; ``MISSING`` if it is required.
         help: one sentence of help.
         compare: whether runs that differ in it count as different.
-        **about: see ``About``.
+        **declared: further attributes of its ``Setting``.
     """
-    return field(default=default, compare=compare, metadata={ABOUT: About(help, **about)})
+    return field(default=default, compare=compare, metadata={DECLARATION: {"help": help, **declared}})
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One setting of a settings class.
-
-    Attributes:
-        name: of its field, and of its key in ``config.toml``.
-        flat: its name without its table, unique among all classes.
-        kind: its type.
-        default: ``MISSING`` if it is required.
-        compare: whether runs that differ in it count as different.
-        about: the rest.
-    """
-
-    name: str
-    flat: str
-    kind: Any
-    default: Any
-    compare: bool
-    about: About
-
-
-def settings_of(cls: type[Any]) -> Iterator[Setting]:
+def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
     """The settings of a class, in order; other fields are left out."""
     kinds = get_type_hints(cls)
-    for each in fields(cls):
-        if about := each.metadata.get(ABOUT):
-            yield Setting(each.name, about.flat or each.name, kinds[each.name], each.default, each.compare, about)
+    return tuple(
+        Setting(
+            **{"name": each.name, "kind": kinds[each.name], "default": each.default, "compare": each.compare}
+            | {"flat": each.name, **each.metadata[DECLARATION]}
+        )
+        for each in fields(cls)
+        if DECLARATION in each.metadata
+    )
+
+
+@contextmanager
+def within(source: str) -> Iterator[None]:
+    """Add a source to errors, unless it is empty."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{source}: {error}" if source else str(error)) from None
 
 
 @dataclass(frozen=True)
@@ -127,51 +141,30 @@ class Settings:
 
     def __post_init__(self) -> None:
         for each in settings_of(type(self)):
-            value = _as(each.kind, getattr(self, each.name))
-            object.__setattr__(self, each.name, value)
-            if not _fits(value, each.kind):
-                raise InputError(f"{each.flat} = {value!r} is not of type {TYPE_NAMES[each.kind]}")
-            each.about.check(each.flat, value)
+            object.__setattr__(self, each.name, each.checked(getattr(self, each.name)))
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], place: str) -> Self:
+    def from_table(cls, table: Mapping[str, Any], source: str, **others: Any) -> Self:
         """From names and values, as in a table of a TOML file.
 
         Args:
             table: values by field name.
-            place: their file and table, for messages; may be empty.
+            source: their file and table, for messages; may be empty.
+            **others: values of fields that are no settings.
 
         Raises:
             InputError: for an unknown or missing name, or an invalid value.
         """
-        where = f"{place}: " if place else ""
-        known = {each.name: each for each in settings_of(cls)}
-        for name in table:
-            if name not in known:
-                raise InputError(f"{where}unknown setting {name!r}: the settings are {', '.join(known)}")
-        for name, each in known.items():
-            if each.default is MISSING and name not in table:
-                raise InputError(f"{where}the setting {name!r} is missing")
-        try:
-            return cls(**table)
-        except InputError as error:
-            raise InputError(f"{where}{error}") from None
+        declared = {each.name: each for each in settings_of(cls)}
+        with within(source):
+            for name in table:
+                if name not in declared:
+                    raise InputError(f"unknown setting {name!r}: the settings are {', '.join(declared)}")
+            for name, each in declared.items():
+                if each.default is MISSING and name not in table:
+                    raise InputError(f"the setting {name!r} is missing")
+            return cls(**table, **others)
 
     def table(self) -> dict[str, Any]:
         """The values by field name."""
         return {each.name: getattr(self, each.name) for each in settings_of(type(self))}
-
-
-def _as(kind: Any, value: Any) -> Any:
-    """Convert a value to its type where TOML or Python allow another form: a list, or a whole number for a float."""
-    if kind in (NAMES, NUMBERS) and isinstance(value, list | tuple):
-        return tuple(_as(get_args(kind)[0], each) for each in value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    return value
-
-
-def _fits(value: Any, kind: Any) -> bool:
-    if kind in (NAMES, NUMBERS):
-        return isinstance(value, tuple) and all(type(item) is get_args(kind)[0] for item in value)
-    return type(value) is kind

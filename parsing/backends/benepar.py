@@ -16,40 +16,24 @@ from structviews.parsing.libraries import (
     device,
     download_command,
     errors_of,
-    files_of,
     hash_files,
     library,
     offline,
-    one_line,
     sentence,
     surface,
 )
 from structviews.parsing.parser import CONSTITUENCY, Options, Parser, Unparsed
+from structviews.runtime.wording import reason
 
 # The newest models, see https://github.com/nikitakit/self-attentive-parser#available-models.
-MODELS = {
-    "ar": "benepar_ar2",
-    "de": "benepar_de2",
-    "en": "benepar_en3",
-    "eu": "benepar_eu2",
-    "fr": "benepar_fr2",
-    "he": "benepar_he2",
-    "hu": "benepar_hu2",
-    "ko": "benepar_ko2",
-    "pl": "benepar_pl2",
-    "sv": "benepar_sv2",
-    "zh": "benepar_zh2",
-}
+MODELS = {code: f"benepar_{code}2" for code in ("ar", "de", "en", "eu", "fr", "he", "hu", "ko", "pl", "sv", "zh")}
+MODELS["en"] = "benepar_en3"
 # The language in a released model's name.
 RELEASED = re.compile(r"benepar_([a-z]{2})\d")
 
 
 def model_name(argument: str, language: str) -> str:
-    """The model that the user names, or the default for the language.
-
-    Raises:
-        InputError: if there is no model for the language, or the named one is for another language.
-    """
+    """The model that the user names, or the default for the language, if it is for this language."""
     if not argument and language not in MODELS:
         raise InputError(
             f"--lang {language}: benepar only has models for {', '.join(MODELS)}: give your own with "
@@ -63,11 +47,7 @@ def model_name(argument: str, language: str) -> str:
 
 
 def locate(name: str, options: Options) -> Path:
-    """Find a model by its path, in the user's folder, or in nltk's data folders.
-
-    Raises:
-        InputError: if it is not found.
-    """
+    """Find a model by its path, in the user's folder, or in nltk's data folders."""
     import nltk.data  # noqa: PLC0415
 
     if Path(name).exists():
@@ -86,11 +66,7 @@ def locate(name: str, options: Options) -> Path:
 
 @PARSERS.register("benepar")
 class BeneparParser(Parser):
-    """benepar's ``Parser`` applied to given tokens.
-
-    Args:
-        argument: name or path of a model; empty for the language's default.
-        options: language, model folder and device.
+    """benepar's ``Parser`` applied to given tokens, with a model by name or path, or the language's default.
 
     Raises:
         InputError: if benepar is not installed, or its model cannot be used.
@@ -113,7 +89,7 @@ class BeneparParser(Parser):
         except Exception as error:
             command = download_command("benepar", f"--lang {options.language}", argument, options.models)
             raise InputError(
-                f"{self.path}: not a benepar model, or damaged ({one_line(error)}): download it again with: {command}"
+                f"{self.path}: not a benepar model, or damaged ({reason(error)}): download it again with: {command}"
             ) from None
 
     def describe(self) -> dict[str, Any]:
@@ -123,7 +99,7 @@ class BeneparParser(Parser):
             "name": "benepar",
             "version": version("benepar"),
             "settings": {"language": self.language, "model": self.path.name},
-            "model": hash_files(self.path.parent, files_of(self.path)),
+            "model": hash_files(self.path.parent, [self.path]),
         }
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
@@ -140,10 +116,7 @@ class BeneparParser(Parser):
 
 
 def _load(path: Path, language: str, where: str) -> Any:
-    """benepar's ``Parser`` with the model at ``path``.
-
-    benepar 0.2 is older than the libraries that it uses; three workarounds are needed.
-    """
+    """benepar's ``Parser``, with three workarounds: benepar 0.2 is older than the libraries that it uses."""
     import benepar  # noqa: PLC0415
     import torch_struct  # noqa: PLC0415
     from benepar.parse_chart import ChartParser  # noqa: PLC0415
@@ -154,8 +127,8 @@ def _load(path: Path, language: str, where: str) -> Any:
     class Model(ChartParser):  # type: ignore[misc]  # benepar has no types
         def load_state_dict(self, state: dict[str, Any], *args: Any, **options: Any) -> Any:
             # Positions used to be stored with the weights; now they are computed.
-            kept = {key: value for key, value in state.items() if not key.endswith("embeddings.position_ids")}
-            return super().load_state_dict(kept, *args, **options)
+            weights = {key: value for key, value in state.items() if not key.endswith("embeddings.position_ids")}
+            return super().load_state_dict(weights, *args, **options)
 
     class Parser(benepar.Parser):  # type: ignore[misc]  # benepar has no types
         def __init__(self) -> None:

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 import torch
@@ -15,13 +15,23 @@ from structviews.corpus.tree_arrays import are_constituents, are_dependencies
 from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.decoding import cky, spanning_trees
-from structviews.parsing.neural import Featuriser, Outputs, ParserConfig, ParserNetwork
-from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options
+from structviews.parsing.neural import (
+    ARCS,
+    Featuriser,
+    Fenceposts,
+    Outputs,
+    ParserConfig,
+    ParserNetwork,
+    gains,
+    in_blocks,
+)
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, batches
 from structviews.parsing.quantised import QuantisedNetwork, measured
 from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_half
 from structviews.runtime.documents import converted, parse_json
 from structviews.runtime.files import write_bytes
 from structviews.runtime.processes import report
+from structviews.runtime.wording import reason
 
 MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
 # A parser's weights, its settings, and the digest of the two.
@@ -53,10 +63,10 @@ def load(argument: str, options: Options) -> "BuiltinParser":
 
 
 class BuiltinParser:
-    """A trained network with its vocabularies.
+    """A trained network, in floats or in 8 bits, with its vocabularies.
 
     Args:
-        network: the network, in floats or in 8 bits.
+        network: the network; only one of floats can be calibrated and saved.
         settings: the content of ``model.json``.
         model: hash of the files that they were read from, if there are any.
     """
@@ -65,13 +75,16 @@ class BuiltinParser:
     kinds = frozenset({DEPENDENCY, CONSTITUENCY})
     # It forms its own batches, which are better the more sentences it can choose from.
     batch_tokens = 2**17
-    batch_words = BATCH_WORDS
 
     def __init__(self, network: ParserNetwork | QuantisedNetwork, settings: ParserSettings, model: str = ""):
         self.network = network.eval() if isinstance(network, ParserNetwork) else network
         self.settings = settings
         self.model = model
         self.featuriser = Featuriser(settings["words"], settings["config"]["buckets"])
+        # Of names, to be indexed by ids.
+        self.tags, self.relations, self.labels = (
+            np.array(names, dtype=object) for names in (settings["tags"], settings["relations"], settings["labels"])
+        )
 
     @classmethod
     def read(cls, folder: Path = MODEL_FOLDER) -> "BuiltinParser":
@@ -89,40 +102,36 @@ class BuiltinParser:
                 raise ValueError(f"damaged: its files do not match {FILES[-1]}")
             settings = parse_json(settings_bytes, ParserSettings, FILES[1], "copy the parser again")
             weights = {name: weight.float() for name, weight in load(weights_bytes).items()}
-            return cls(_fastest(network_of(settings, weights).eval(), settings), settings, model)
+            network = network_of(settings, weights)
+            # 8 bits and bf16 cost almost no accuracy (docs/parser.md).
+            if "ranges" in settings and multiplies_bytes():
+                return cls(QuantisedNetwork(network, settings["ranges"]), settings, model)
+            return cls(network.bfloat16() if multiplies_half(torch.device("cpu")) else network, settings, model)
         except OSError as error:
-            reason = f"{error.filename}: {error.strerror}"
-            raise InputError(f"{reason}: a built-in parser's folder must contain this file") from None
+            raise InputError(
+                f"{error.filename}: {error.strerror}: a built-in parser's folder must contain this file"
+            ) from None
         except Exception as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise InputError(f"{folder}: not a built-in parser of this version: {reason[:200]}") from None
+            raise InputError(f"{folder}: not a built-in parser of this version: {reason(error)}") from None
 
     def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
-        """Measure the range of each layer's inputs on real sentences, for quantisation to 8 bits.
-
-        Args:
-            sentences: tokenised sentences.
-        """
-        with measured(self._in_floats()) as ranges:
+        """Measure the range of each layer's inputs on tokenised sentences, for quantisation to 8 bits."""
+        assert isinstance(self.network, ParserNetwork)
+        with measured(self.network) as ranges:
             self.parse(sentences)
         self.settings = cast(ParserSettings, {**self.settings, "ranges": ranges})
-
-    def _in_floats(self) -> ParserNetwork:
-        if isinstance(self.network, QuantisedNetwork):
-            raise TypeError("a parser in 8 bits has no weights to measure or save: give it a network of floats")
-        return self.network
 
     def save(self, folder: Path) -> None:
         """Write the weights in half precision and the vocabularies."""
         from safetensors.torch import save  # noqa: PLC0415 - only where weights are written
 
-        weights = {k: v.detach().half().contiguous() for k, v in self._in_floats().state_dict().items()}
+        assert isinstance(self.network, ParserNetwork)
+        weights = save({name: each.half().contiguous() for name, each in self.network.state_dict().items()})
         settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True).encode() + b"\n"
-        content = save(weights)
-        digest = hashlib.sha256(content + settings).hexdigest().encode() + b"\n"
+        digest = hashlib.sha256(weights + settings).hexdigest().encode() + b"\n"
         folder.mkdir(parents=True, exist_ok=True)
-        for name, part in zip(FILES, (content, settings, digest), strict=True):
-            write_bytes(folder / name, part)
+        for name, content in zip(FILES, (weights, settings, digest), strict=True):
+            write_bytes(folder / name, content)
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entry, which shows whether two parses come from the same model."""
@@ -140,47 +149,35 @@ class BuiltinParser:
         # Each distinct word is embedded once.
         rows = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(sentences)))}
         features = torch.from_numpy(self.featuriser(rows))
-        vectors = torch.cat([self.network.words(some) for some in features.split(self.batch_words)])
+        vectors = torch.cat([self.network.words(some) for some in features.split(BATCH_WORDS)])
         parsed: dict[int, ParsedSentence] = {}
-        for indices in self._batches(np.array([len(tokens) for tokens in sentences])):
+        for indices in batches(list(map(len, sentences)), BATCH_WORDS):
             batch = [sentences[i] for i in indices]
-            mask = np.arange(max(map(len, batch))) < np.array([len(tokens) for tokens in batch])[:, None]
+            lengths = np.array([len(tokens) for tokens in batch])
+            mask = np.arange(lengths.max()) < lengths[:, None]
             words = np.zeros(mask.shape, dtype=np.int64)
             words[mask] = np.fromiter(map(rows.__getitem__, chain.from_iterable(batch)), np.int64)
             embedded = torch.nn.functional.embedding(torch.from_numpy(words), vectors)
-            parsed.update(
-                zip(indices.tolist(), self._parse_batch(batch, embedded, torch.from_numpy(mask)), strict=True)
-            )
+            trees = self._parse_batch(batch, lengths, embedded, torch.from_numpy(mask))
+            parsed.update(zip(indices, trees, strict=True))
             report(len(indices))
         return [parsed[i] for i in range(len(sentences))]
 
-    def _batches(self, lengths: np.ndarray) -> Iterator[np.ndarray]:
-        order = np.argsort(lengths, kind="stable")
-        start = 0
-        while start < len(order):
-            # The longest sentence of a batch sets its padded size, so look ahead by size.
-            sizes = lengths[order[start:]] * np.arange(1, len(order) - start + 1)
-            count = max(1, int(np.searchsorted(sizes, self.batch_words, side="right")))
-            yield order[start : start + count]
-            start += count
-
     def _parse_batch(
-        self, sentences: Sequence[Sequence[str]], words: torch.Tensor, mask: torch.Tensor
+        self, sentences: Sequence[Sequence[str]], lengths: np.ndarray, words: torch.Tensor, mask: torch.Tensor
     ) -> Iterator[ParsedSentence]:
         """The sentences with their trees, from their embedded words ``(B, n, D)`` and the mask of these ``(B, n)``."""
-        lengths = np.array([len(s) for s in sentences], dtype=np.int64)
         outputs = self.network.outputs(words, mask)
-        tags = outputs.tags.argmax(dim=-1).numpy()[mask.numpy()]
+        tags = self.tags[outputs.tags.argmax(dim=-1).numpy()[mask.numpy()]].tolist()
         heads, relations = self._dependencies(outputs, lengths)
         left, right, word_labels, node_labels = self._constituents(outputs.posts, mask, lengths)
-        of_words = [self._named("tags", tags), heads.tolist(), self._named("relations", relations)]
-        of_nodes = [left.tolist(), right.tolist()]
-        labels = self._named("labels", word_labels), self._named("labels", node_labels)
+        of_words = tags, heads.tolist(), self.relations[relations].tolist()
+        of_nodes = left.tolist(), right.tolist()
+        labels = self.labels[word_labels].tolist(), self.labels[node_labels].tolist()
         # A sentence's own checks report what is wrong, and are faster for one.
         make: Callable[..., ParsedSentence] = ParsedSentence
-        if len(sentences) > 1:
-            are_trees = are_dependencies(heads, lengths) & are_constituents(left, right, lengths)
-            make = ParsedSentence.unchecked if are_trees.all() else ParsedSentence
+        if len(sentences) > 1 and (are_dependencies(heads, lengths) & are_constituents(left, right, lengths)).all():
+            make = ParsedSentence.unchecked
         word = node = 0
         for sentence, length in zip(sentences, lengths.tolist(), strict=True):
             own, inner = slice(word, word + length), slice(node, node + length - 1)
@@ -192,11 +189,6 @@ class BuiltinParser:
                 (*labels[0][own], *labels[1][inner]),
             )
 
-    def _named(self, kind: Literal["tags", "relations", "labels"], ids: np.ndarray) -> list[str]:
-        """Map ids to names."""
-        names: list[str] = np.array(self.settings[kind], dtype=object)[ids].tolist()
-        return names
-
     def _dependencies(self, outputs: Outputs, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Heads and relation ids of all words, flat."""
         heads = spanning_trees(outputs.arcs.float().numpy(), lengths)
@@ -207,7 +199,7 @@ class BuiltinParser:
             side.flatten(0, 1).index_select(0, torch.from_numpy(first + position))
             for side, position in ((outputs.dependents, word + 1), (outputs.heads, flat_heads))
         ]
-        scores = self.network.relations.pairs(*arcs).float()
+        scores = in_blocks(self.network.relations, ARCS, *arcs).float()
         # The relation of the root's child is ``root``, and that of no other word.
         root = self.settings["relations"].index("root")
         scores[:, root] = -torch.inf
@@ -216,29 +208,23 @@ class BuiltinParser:
         return flat_heads, chosen
 
     def _constituents(
-        self, posts: Any, mask: torch.Tensor, lengths: np.ndarray
+        self, posts: Fenceposts, mask: torch.Tensor, lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Children of the internal nodes, label ids of the words and of the internal nodes, flat."""
-        gains = self.network.spans.gains(posts).numpy()
-        trees = cky(gains, lengths)
+        best = gains(self.network.spans, posts).numpy()
+        trees = cky(best, lengths)
         sentence, word = np.nonzero(mask.numpy())
         sentence = np.concatenate([sentence, trees.sentence])
         start = np.concatenate([word, trees.start])
         end = np.concatenate([word + 1, trees.end])
         # An optional constituent is kept if it raises the score.
-        labelled = gains[end - start, start, sentence] > 0
+        labelled = best[end - start, start, sentence] > 0
         labelled[len(word) :] |= trees.whole
-        spans = (torch.from_numpy(each[labelled]) for each in (sentence, start, end))
+        first_post = sentence * (mask.shape[1] + 1)
+        spans = (torch.from_numpy((first_post + each)[labelled]) for each in (start, end))
         labels = np.zeros(len(labelled), dtype=np.int64)
         labels[labelled] = self.network.spans(posts, *spans)[:, 1:].argmax(dim=-1).numpy() + 1
         return trees.left, trees.right, labels[: len(word)], labels[len(word) :]
-
-
-def _fastest(network: ParserNetwork, settings: ParserSettings) -> ParserNetwork | QuantisedNetwork:
-    """The network in 8 bits or bf16 where the CPU multiplies them; both cost almost no accuracy (docs/parser.md)."""
-    if "ranges" in settings and multiplies_bytes():
-        return QuantisedNetwork(network, settings["ranges"])
-    return network.bfloat16() if multiplies_half(torch.device("cpu")) else network
 
 
 def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> ParserNetwork:
@@ -248,10 +234,12 @@ def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> Pa
         ValueError: if these do not fit one another, or a weight is not finite.
     """
     config = converted(settings["config"], ParserConfig, FILES[1], "copy the parser again")
-    with torch.device("meta"), Unfilled():  # before the settings ask for more memory than the weights have
-        wanted = ParserNetwork(config).state_dict()
-    if {name: each.shape for name, each in wanted.items()} != {name: each.shape for name, each in weights.items()}:
-        raise ValueError(f"{FILES[0]} has weights of other shapes than {FILES[1]} says")
+    with torch.device("meta"), Unfilled():  # takes no memory, whatever the settings ask for
+        network = ParserNetwork(config)
+    try:
+        network.load_state_dict(weights, assign=True)
+    except RuntimeError:
+        raise ValueError(f"{FILES[0]} has weights of other shapes than {FILES[1]} says") from None
     names = {"words": config.n_words, "tags": config.n_tags, "relations": config.n_relations, "labels": config.n_labels}
     for name, count in names.items():
         if len(set(settings[name])) != count:  # type: ignore[literal-required]
@@ -260,7 +248,4 @@ def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> Pa
         raise ValueError(f"{FILES[1]} has no relation 'root'")
     if not all(each.isfinite().all() for each in weights.values()):
         raise ValueError(f"{FILES[0]} has weights that are not finite")
-    with Unfilled():
-        network = ParserNetwork(config)
-    network.load_state_dict(weights)
     return network

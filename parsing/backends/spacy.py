@@ -16,34 +16,27 @@ from structviews.parsing.libraries import (
     as_token,
     download_command,
     errors_of,
-    files_of,
     hash_files,
     library,
     offline,
-    one_line,
     sentence,
     surface,
 )
 from structviews.parsing.parser import DEPENDENCY, Fault, Options, Parser, Unparsed
+from structviews.runtime.wording import reason
 
 # A component is run if it assigns one of these: trees, tags, or the vectors that they are computed from.
 NEEDED = frozenset({"token.head", "token.dep", "token.tag", "token.pos", "doc.tensor", "doc._.trf_data"})
 
 
 def locate(name: str, options: Options) -> Path:
-    """Find the folder with a pipeline's ``config.cfg``.
-
-    It may be a path, a folder or package in the user's folder, or an installed package.
-
-    Raises:
-        InputError: if it is not found.
-    """
-    found = [Path(name)]
+    """The folder with a pipeline's ``config.cfg``: a path, in the user's folder, or in an installed package."""
+    folders = [Path(name)]
     if options.models:
-        found.append(options.models / name)
+        folders.append(options.models / name)
     elif name.isidentifier() and (package := find_spec(name)):
-        found += [Path(folder) for folder in package.submodule_search_locations or ()]
-    for folder in found:
+        folders += [Path(folder) for folder in package.submodule_search_locations or ()]
+    for folder in folders:
         # A package contains the folder NAME-VERSION.
         for path in (folder, *sorted(folder.glob(f"{folder.name}-*"), reverse=True)):
             if (path / "config.cfg").is_file():
@@ -56,11 +49,7 @@ def locate(name: str, options: Options) -> Path:
 
 @PARSERS.register("spacy")
 class SpacyParser(Parser):
-    """A spaCy pipeline applied to given tokens.
-
-    Args:
-        argument: name or path of a pipeline.
-        options: language, model folder and device.
+    """A spaCy pipeline, named or at a path, applied to given tokens.
 
     Raises:
         InputError: if the pipeline cannot be used, or has no dependency parser.
@@ -74,14 +63,19 @@ class SpacyParser(Parser):
             raise InputError("--parser spacy: no pipeline given: name one, for example spacy:en_core_web_sm")
         self.path = locate(argument, options)
         if options.device.startswith("cuda"):
-            _require_gpu(options.device)
+            try:
+                spacy.require_gpu(int(options.device.partition(":")[2] or 0))
+            except ValueError as error:
+                raise InputError(
+                    f"--device {options.device}: spaCy cannot use it ({reason(error)}): leave --device out"
+                ) from None
         try:
             with offline():
                 config = spacy.util.load_config(self.path / "config.cfg")
                 self.nlp = spacy.util.load_model_from_path(self.path, exclude=_needless(config))
         except Exception as error:
             raise InputError(
-                f"{self.path}: not a pipeline that spaCy {spacy.__version__} can load ({one_line(error)}): "
+                f"{self.path}: not a pipeline that spaCy {spacy.__version__} can load ({reason(error)}): "
                 f"download it again with: {download_command('spacy', self.path.name, options.models)}"
             ) from None
         # xx is spaCy's code for multilingual pipelines.
@@ -104,22 +98,22 @@ class SpacyParser(Parser):
             "name": "spacy",
             "version": spacy.__version__,
             "settings": {"pipeline": f"{meta['lang']}_{meta['name']} {meta['version']}"},
-            "model": hash_files(self.path, files_of(self.path)),
+            "model": hash_files(self.path, [self.path]),
         }
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
+        from spacy.tokens import Doc  # noqa: PLC0415
+
         # Outside a memory zone spaCy keeps every word that it has seen.
         with self.nlp.memory_zone():
             with errors_of("spaCy"):
-                documents = list(self.nlp.pipe([self._document(tokens) for tokens in sentences]))
+                # Each document is one sentence; otherwise the parser could split it.
+                given = [
+                    Doc(self.nlp.vocab, list(map(surface, tokens)), sent_starts=[i == 0 for i in range(len(tokens))])
+                    for tokens in sentences
+                ]
+                documents = list(self.nlp.pipe(given))
             return [self._sentence(*each) for each in zip(sentences, documents, strict=True)]
-
-    def _document(self, tokens: Sequence[str]) -> Any:
-        from spacy.tokens import Doc  # noqa: PLC0415
-
-        # Each document is one sentence; otherwise the parser could split it.
-        starts: list[bool | int | None] = [i == 0 for i in range(len(tokens))]
-        return Doc(self.nlp.vocab, words=[surface(token) for token in tokens], sent_starts=starts)
 
     def _sentence(self, tokens: Sequence[str], document: Any) -> ParsedSentence | Unparsed:
         if len(document) != len(tokens):
@@ -153,13 +147,3 @@ def _needless(config: dict[str, Any]) -> list[str]:
         if meta.retokenizes or (meta.assigns and NEEDED.isdisjoint(meta.assigns)):
             needless.append(name)
     return needless
-
-
-def _require_gpu(where: str) -> None:
-    import spacy  # noqa: PLC0415
-
-    number = where.partition(":")[2]
-    try:
-        spacy.require_gpu(int(number or 0))
-    except ValueError as error:
-        raise InputError(f"--device {where}: spaCy cannot use it ({one_line(error)}): leave --device out") from None

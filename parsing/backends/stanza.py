@@ -20,23 +20,19 @@ from structviews.parsing.libraries import (
     hash_files,
     library,
     offline,
-    one_line,
     sentence,
     surface,
 )
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Fault, Options, Parser, Unparsed
+from structviews.runtime.wording import reason
 
-DEFAULT_PACKAGE = "default"
 TOKENISING = ("tokenize", "mwt")
 TAGGER, PARSER, CONSTITUENTS = "pos", "depparse", "constituency"
 PARSING = (TAGGER, "lemma", PARSER, CONSTITUENTS)
 
 
 class Catalogue:
-    """The models that stanza lists in its ``resources.json``.
-
-    Args:
-        folder: the folder with that file.
+    """The models that stanza lists in the ``resources.json`` of a folder.
 
     Raises:
         OSError, ValueError: if the file cannot be read.
@@ -45,15 +41,10 @@ class Catalogue:
     def __init__(self, folder: Path):
         from stanza.resources.common import load_resources_json  # noqa: PLC0415
 
-        self.path = folder / "resources.json"
         self.resources: dict[str, Any] = load_resources_json(str(folder))
 
     def language(self, code: str) -> str:
-        """stanza's own code for a language.
-
-        Raises:
-            InputError: if stanza has no models for it.
-        """
+        """stanza's own code for a language."""
         while isinstance(self.resources.get(code), dict) and "alias" in self.resources[code]:
             code = self.resources[code]["alias"]
         if not isinstance(self.resources.get(code), dict):
@@ -64,21 +55,18 @@ class Catalogue:
         return code
 
     def processors(self, language: str, package: str) -> dict[str, str]:
-        """The model of each processor: ``{"depparse": "combined_charlm", ...}``.
-
-        Raises:
-            InputError: if the package does not exist or has no parser.
-        """
+        """The model of each processor: ``{"depparse": "combined_charlm", ...}``; of the default package if empty."""
+        package = package or "default"
         packages = self.resources[language]["packages"]
         if package not in packages:
             raise InputError(
                 f"--parser stanza:{package}: no such package for {language!r}: choose one of "
                 f"{', '.join(sorted(packages))}"
             )
-        found = {**packages[package].get("optional", {}), **packages[package]}
-        if PARSER not in found:
+        models = {**packages[package].get("optional", {}), **packages[package]}
+        if PARSER not in models:
             raise InputError(f"--parser stanza:{package}: this package has no parser: choose another")
-        return {processor: found[processor] for processor in (*TOKENISING, *PARSING) if processor in found}
+        return {processor: models[processor] for processor in (*TOKENISING, *PARSING) if processor in models}
 
     def models(self, language: str, processors: dict[str, str]) -> list[tuple[str, str]]:
         """Kind and name of each model, including the word vectors and language models that processors use."""
@@ -89,29 +77,25 @@ class Catalogue:
         listed = filter_variants(common.add_dependencies(self.resources, language, listed))
         return sorted((kind, name) for kind, name in common.flatten_processor_list(listed))
 
-    def published(self, language: str, kind: str, name: str) -> set[str]:
-        """Valid MD5 sums of a model's file; empty if the catalogue has none."""
-        entry = self.resources[language].get(kind, {}).get(name, {})
-        return {entry[key] for key in ("md5", "alternate_md5") if entry.get(key)}
 
-
-class Models:
-    """The models of one language in a stanza folder.
+@PARSERS.register("stanza")
+class StanzaParser(Parser):
+    """A stanza pipeline applied to given tokens.
 
     Args:
-        package: a stanza package for the language; empty for the default one.
-        options: the language, the folder and the kinds of trees that are wanted.
+        argument: a stanza package; empty for the language's default.
+        options: language, model folder, device, and the kinds of trees that are wanted.
 
     Raises:
-        InputError: if stanza has no such language or package, or a file is missing.
+        InputError: if stanza is not installed or has no such language or package, or its models cannot be used.
     """
 
-    def __init__(self, package: str, options: Options):
+    def __init__(self, argument: str, options: Options):
         library("stanza")
         from stanza.resources.common import DEFAULT_MODEL_DIR  # noqa: PLC0415
 
         self.folder = Path(options.models or DEFAULT_MODEL_DIR)
-        command = download_command("stanza", f"--lang {options.language}", package, options.models)
+        command = download_command("stanza", f"--lang {options.language}", argument, options.models)
         self.remedy = f"download the models with: {command}"
         try:
             self.catalogue = Catalogue(self.folder)
@@ -120,18 +104,34 @@ class Models:
                 f"{self.folder}/resources.json, stanza's list of models, is missing: {self.remedy}"
             ) from None
         except ValueError as error:
-            raise InputError(f"{self.folder}/resources.json is damaged ({one_line(error)}): {self.remedy}") from None
+            raise InputError(f"{self.folder}/resources.json is damaged ({reason(error)}): {self.remedy}") from None
         self.language = self.catalogue.language(options.language)
-        self.processors = self.catalogue.processors(self.language, package or DEFAULT_PACKAGE)
-        for processor in unwanted(self.processors, options.wanted):
-            self.processors.pop(processor, None)
+        self.processors = self.catalogue.processors(self.language, argument)
+        unwanted = ["lemma", PARSER] if CONSTITUENTS in self.processors and DEPENDENCY not in options.wanted else []
+        if CONSTITUENCY not in options.wanted:
+            unwanted.append(CONSTITUENTS)
+        self.processors = {name: model for name, model in self.processors.items() if name not in unwanted}
+        kinds = {PARSER: DEPENDENCY, CONSTITUENTS: CONSTITUENCY}
+        self.kinds = frozenset(kind for processor, kind in kinds.items() if processor in self.processors)
         self.models = self.catalogue.models(self.language, self.processors)
         self.files = [self.folder / self.language / kind / f"{name}.pt" for kind, name in self.models]
         for file in self.files:
             if not file.is_file():
                 raise InputError(f"{file}: this stanza model is missing: {self.remedy}")
+        # Its words are the given tokens: without the mwt processor, none is split.
+        self.device = device(options)
+        self.pipeline = self._load(("tokenize", *PARSING), tokenize_pretokenized=True)
+        for name in (TAGGER, PARSER, CONSTITUENTS):
+            if processor := self.pipeline.processors.get(name):
+                trained = getattr(processor.trainer, "args", None) or processor.trainer.model.args
+                if trained.get("lang") not in (None, self.language):
+                    raise InputError(
+                        f"{processor.config['model_path']} is a model for {trained['lang']!r}, but --lang is "
+                        f"{self.language!r}: {self.remedy}"
+                    )
+        self._tokeniser: Any = None
 
-    def pipeline(self, processors: Sequence[str], options: Options, **settings: Any) -> Any:
+    def _load(self, processors: Sequence[str], **settings: Any) -> Any:
         """A ``stanza.Pipeline`` of some of the processors, loaded from disk only."""
         stanza = library("stanza")
         # stanza logs each sentence that it gives up on; here such sentences are skipped and counted.
@@ -144,73 +144,32 @@ class Models:
                     package=None,
                     processors={name: self.processors[name] for name in processors if name in self.processors},
                     download_method=None,
-                    device=device(options),
+                    device=self.device,
                     **settings,
                 )
         except InputError:
             raise
         except Exception as error:
-            raise InputError(self._fault(one_line(error))) from None
+            raise InputError(f"{self._fault()} ({reason(error)}): {self.remedy}") from None
 
-    def _fault(self, reason: str) -> str:
-        """The message for models that cannot be loaded; it names the first file that is not as published."""
+    def _fault(self) -> str:
+        """Why models cannot be loaded: the first file that is not as published, if there is one."""
         from stanza import __version__  # noqa: PLC0415
         from stanza.resources.common import get_md5  # noqa: PLC0415
 
-        for model, file in zip(self.models, self.files, strict=True):
-            published = self.catalogue.published(self.language, *model)
+        for (kind, name), file in zip(self.models, self.files, strict=True):
+            entry = self.catalogue.resources[self.language].get(kind, {}).get(name, {})
+            published = {entry[key] for key in ("md5", "alternate_md5") if entry.get(key)}
             if published and get_md5(str(file)) not in published:
-                return f"{file} is damaged or not the version in resources.json ({reason}): {self.remedy}"
-        return f"{self.folder / self.language}: stanza {__version__} cannot load its models ({reason}): {self.remedy}"
-
-
-def unwanted(processors: dict[str, str], wanted: frozenset[str]) -> tuple[str, ...]:
-    """The processors that are only needed for trees that are not wanted."""
-    if CONSTITUENTS in processors and DEPENDENCY not in wanted:
-        return ("lemma", PARSER)
-    return () if CONSTITUENCY in wanted else (CONSTITUENTS,)
-
-
-@PARSERS.register("stanza")
-class StanzaParser(Parser):
-    """A stanza pipeline applied to given tokens.
-
-    Args:
-        argument: a stanza package; empty for the language's default.
-        options: language, model folder and device.
-
-    Raises:
-        InputError: if stanza is not installed, or its models cannot be used.
-    """
-
-    def __init__(self, argument: str, options: Options):
-        self.options = options
-        self.models = Models(argument, options)
-        kinds = {PARSER: DEPENDENCY, CONSTITUENTS: CONSTITUENCY}
-        self.kinds = frozenset(kind for processor, kind in kinds.items() if processor in self.models.processors)
-        # Its words are the given tokens: without the mwt processor, none is split.
-        self.pipeline = self.models.pipeline(("tokenize", *PARSING), options, tokenize_pretokenized=True)
-        self._check_language()
-        self._tokeniser: Any = None
-
-    def _check_language(self) -> None:
-        for name in (TAGGER, PARSER, CONSTITUENTS):
-            if name not in self.pipeline.processors:
-                continue
-            processor = self.pipeline.processors[name]
-            trained = getattr(processor.trainer, "args", None) or processor.trainer.model.args
-            if trained.get("lang") not in (None, self.models.language):
-                raise InputError(
-                    f"{processor.config['model_path']} is a model for {trained['lang']!r}, but --lang is "
-                    f"{self.models.language!r}: {self.models.remedy}"
-                )
+                return f"{file} is damaged or not the version in resources.json"
+        return f"{self.folder / self.language}: stanza {__version__} cannot load its models"
 
     def describe(self) -> dict[str, Any]:
         return {
             "name": "stanza",
             "version": library("stanza").__version__,
-            "settings": {"language": self.models.language, "models": self.models.processors},
-            "model": hash_files(self.models.folder, self.models.files),
+            "settings": {"language": self.language, "models": self.processors},
+            "model": hash_files(self.folder, self.files),
         }
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
@@ -235,7 +194,7 @@ class StanzaParser(Parser):
         """Tokenise texts of one sentence each; multiword tokens are split into their words."""
         if self._tokeniser is None:
             cache = self.pipeline.foundation_cache
-            self._tokeniser = self.models.pipeline(TOKENISING, self.options, foundation_cache=cache)
+            self._tokeniser = self._load(TOKENISING, foundation_cache=cache)
         documents = self._tokeniser.bulk_process(list(texts))
         return [tuple(as_token(word.text) for part in each.sentences for word in part.words) for each in documents]
 

@@ -12,26 +12,23 @@ from typing import Any
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import unknown
 from structviews.parsing.backends import PARSERS
-from structviews.parsing.parser import BATCH_TOKENS, CONSTITUENCY, DEPENDENCY, Options, Unparsed
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, Parser, Unparsed
 
 Heads = Sequence[int]
 # Left and right children of the internal nodes, as in ParsedSentence.
 Children = tuple[Sequence[int], Sequence[int]]
 
 
-class TrivialParser:
-    """Gives every sentence trees of one shape.
-
-    Args:
-        shape: a key of ``SHAPES``.
-    """
+@PARSERS.register("trivial")
+class TrivialParser(Parser):
+    """Gives every sentence trees of one shape, a key of ``SHAPES``."""
 
     kinds = frozenset({DEPENDENCY, CONSTITUENCY})
-    batch_tokens = BATCH_TOKENS
 
-    def __init__(self, shape: str) -> None:
-        self.shape = shape
-        self.draw = SHAPES[shape]
+    def __init__(self, argument: str, options: Options) -> None:
+        if argument not in SHAPES:
+            raise unknown("parser", f"trivial:{argument}", [f"trivial:{shape}" for shape in SHAPES])
+        self.shape = argument
 
     def describe(self) -> dict[str, Any]:
         return {"name": "trivial", "version": "1", "settings": {}, "model": ""}
@@ -44,7 +41,7 @@ class TrivialParser:
         n = len(tokens)
         # Seeded with the words, so that a sentence has the same trees in any run, shard and order.
         rng = random.Random(" ".join(tokens))
-        heads, (left, right) = self.draw(n, rng)
+        heads, (left, right) = SHAPES[self.shape](n, rng)
         inner = "" if self.shape == "chain" else "X"
         return ParsedSentence(
             tokens=tokens,
@@ -54,14 +51,6 @@ class TrivialParser:
             right=tuple(right),
             labels=("",) * n + (inner,) * (n - 2) + ("S",) if n > 1 else ("S",),
         )
-
-
-@PARSERS.register("trivial")
-def load(argument: str, options: Options) -> TrivialParser:
-    """Load the control parser of a shape; see the registry for the arguments."""
-    if argument not in SHAPES:
-        raise unknown("parser", f"trivial:{argument}", [f"trivial:{shape}" for shape in SHAPES])
-    return TrivialParser(argument)
 
 
 def on_the_word_before(n: int, rng: random.Random) -> Heads:

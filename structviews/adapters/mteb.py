@@ -48,7 +48,19 @@ class MTEBEncoder(AbsEncoder):
     ):
         limit: dict[str, Any] = {"max_tokens": max_tokens, "overlong": overlong}
         self.model = Embedder.load(run, parser, representation, **limit, precision=precision)
-        self.mteb_model_meta = _meta(self.model.folder, self.model)
+        # Training data are left for the run's owner to fill in.
+        fields = {
+            "name": f"structviews/{self.model.folder.resolve().name}",
+            "revision": model_checksum(self.model.folder),
+            "languages": ["eng-Latn"] if self.model.preparer.language == "en" else None,
+            "embed_dim": self.model.dim,
+            "framework": ["PyTorch"],
+            "similarity_fn_name": ScoringFunction.COSINE,
+            "use_instructions": False,
+            # MTEB stores results by name, revision and this, so other vectors of the run are kept apart.
+            "experiment_kwargs": {"vectors": self.model.description},
+        }
+        self.mteb_model_meta = ModelMeta.create_empty(fields)
 
     def encode(self, inputs: Any, *, task_metadata: Any, **kwargs: Any) -> np.ndarray:
         """Vectors ``(n, d)``, float32, of all texts of a data loader.
@@ -67,19 +79,3 @@ class MTEBEncoder(AbsEncoder):
         texts = (text for batch in inputs for text in batch["text"])
         vectors: np.ndarray = embedder.encode(texts, kwargs.get("batch_size", BATCH_SIZE))
         return vectors
-
-
-def _meta(run: Path, embedder: Embedder) -> ModelMeta:
-    """The run's metadata in MTEB's results; its training data is left for its owner to fill in."""
-    fields = {
-        "name": f"structviews/{run.resolve().name}",
-        "revision": model_checksum(run),
-        "languages": ["eng-Latn"] if embedder.preparer.language == "en" else None,
-        "embed_dim": embedder.dim,
-        "framework": ["PyTorch"],
-        "similarity_fn_name": ScoringFunction.COSINE,
-        "use_instructions": False,
-        # MTEB stores results by name, revision and this, so other vectors of the run are kept apart.
-        "experiment_kwargs": {"vectors": embedder.description},
-    }
-    return ModelMeta.create_empty(fields)

@@ -60,11 +60,7 @@ class StructViewsModule(InputModule):
         self.encoder = SentenceEncoder(embedder.for_similarity() if similarity else embedder)
 
     def preprocess(self, inputs: Any, prompt: str | None = None, **kwargs: Any) -> dict[str, Any]:
-        """Parse sentences for ``forward``, prepending the prompt if there is one.
-
-        Raises:
-            InputError: if a sentence is longer than the limit or cannot be parsed.
-        """
+        """Parse sentences for ``forward``, prepending the prompt if there is one."""
         sentences = self._prepend_prompt(inputs, prompt) if prompt else inputs
         return {SENTENCES: self.encoder.prepare(sentences)}
 
@@ -77,11 +73,7 @@ class StructViewsModule(InputModule):
         return self.encoder.dim
 
     def save(self, output_path: str, *args: Any, **kwargs: Any) -> None:
-        """Save the run with its current weights, without training state, logs and scores.
-
-        Raises:
-            InputError: if the output folder is inside the run.
-        """
+        """Save the run with its current weights, without training state, logs and scores, outside of the run itself."""
         self.encoder.save(output_path)
         self.save_config(output_path)
 
@@ -97,13 +89,7 @@ class StructViewsModule(InputModule):
         init_defaults: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Load a saved module, or any run, from disk or from the Hub.
-
-        Args:
-            model_name_or_path: a folder, or a repository on the Hub.
-            subfolder: subfolder of it.
-            token, cache_folder, revision, local_files_only: options for the Hub.
-            init_defaults, **kwargs: ignored; other modules use them.
+        """Load a saved module, or any run, from a subfolder of a folder or of a repository on the Hub.
 
         Raises:
             InputError: if it is not a run, or if a run from the Hub would read other files of this machine.

@@ -66,10 +66,6 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Iterable[Sentence], y: Any = None) -> Self:  # noqa: N803 - scikit-learn's own name for it
         """Load the run.
 
-        Args:
-            X: sentences, which are only checked.
-            y: ignored.
-
         Raises:
             InputError: if ``run`` is not a run or does not have this representation, or ``X`` is not sentences.
         """
@@ -85,18 +81,13 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             X: raw strings, lists of tokens or parsed sentences, as a list, a table column or a one-dimensional array.
 
         Raises:
-            InputError: if ``X`` is not sentences, one is longer than the limit or cannot be parsed, or the run has
-                changed since ``fit``.
+            InputError: if ``X`` is not sentences, one is too long or cannot be parsed, or the run has changed.
         """
         vectors: np.ndarray = self._embedder().encode(listed(X), self.batch_size)
         return vectors
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Column names ``(d,)``, such as ``dep_0``: the view and a number.
-
-        Args:
-            input_features: ignored.
-        """
+        """Column names ``(d,)``, such as ``dep_0``: the view and a number."""
         embedder = self._embedder()
         columns = [(embedder.view_names[i], embedder.widths[i]) for i in embedder.chosen]
         join = embedder.representation.join

@@ -5,7 +5,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import nn
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
@@ -25,11 +24,6 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
     between them, sentence-transformers the text as typed: to tokenisers that split off punctuation, as BERT's do, this
     is the same, but for words that structviews takes apart, such as "cannot" and "gonna", and texts without words.
 
-    Args:
-        run: a trained run.
-        out: folder to create.
-        view: one of ``Embedder.view_names``; needed only if several are transformers.
-
     Raises:
         InputError: if the run has no transformer, or several and ``view`` names none of them; if its vectors are made
             in a way that sentence-transformers has no module for, or its transformer is half of an encoder-decoder; if
@@ -46,7 +40,9 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
     transformer = _chosen(run, embedder, view)
     with new_folder(out) as folder, without_notices(transformers):
         modules = _modules(embedder, transformer)
-        if not _is_same(transformer.network, modules[0].auto_model):
+        own, loaded = transformer.network.state_dict(), modules[0].auto_model.state_dict()
+        # Weights that a file lacks are loaded as random numbers.
+        if own.keys() != loaded.keys() or not all(torch.equal(own[name].cpu(), loaded[name].cpu()) for name in own):
             raise InputError(
                 f"{run}: its transformer is half of an encoder-decoder, which sentence-transformers does not load by "
                 "itself: encode with structviews"
@@ -93,12 +89,6 @@ def _modules(embedder: TrainedEmbedder, transformer: Transformer) -> list[Any]:
         encoder = Encoder(name, max_seq_length=blueprint.aligner.longest)
     pooling = Pooling(transformer.dim, "cls" if transformer.pooling == FIRST else "mean")
     return [encoder, pooling, *([Normalize()] if embedder.representation.normalise else [])]
-
-
-def _is_same(network: nn.Module, loaded: nn.Module) -> bool:
-    """Whether two networks have the same weights by name; those that a file lacks are loaded as random numbers."""
-    own, its = network.state_dict(), loaded.state_dict()
-    return own.keys() == its.keys() and all(torch.equal(own[name].cpu(), its[name].cpu()) for name in own)
 
 
 def _card(embedder: TrainedEmbedder) -> str:

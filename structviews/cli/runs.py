@@ -106,8 +106,9 @@ def sweep_views(
     """
     from structviews.corpus.parsed_corpus import find_corpus
     from structviews.runs.settings_file import load_config
+    from structviews.runtime import terminal
     from structviews.runtime.device import using
-    from structviews.training.loop import sweep_jobs, train_jobs
+    from structviews.training.loop import sweep_jobs, train
     from structviews.training.ranks import joined_ranks
 
     base = load_config(config)[0] if config else None
@@ -116,7 +117,11 @@ def sweep_views(
         settings["corpus"] = str(find_corpus())
     with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):
         jobs = sweep_jobs([names_in(names) for names in views], seeds, out, settings, base)
-        runs = train_jobs(jobs, errors, ranks)
+        runs = []
+        for number, job in enumerate(jobs, 1):
+            if ranks.leads:
+                terminal.say(errors, f"run {number} of {len(jobs)}: {job.data.out}")
+            runs.append(train(job, errors, ranks))
     if ranks.leads:
         for run in runs:
             say(str(run))

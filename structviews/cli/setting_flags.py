@@ -32,17 +32,16 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
         panel: panel of the help that shows it.
         default: default shown in the help; the setting's own if None.
     """
-    about = setting.about
     shown = default or _shown_default(setting)
-    kind: Any = Path if about.path else str if setting.kind in (NAMES, NUMBERS) else setting.kind
+    kind: Any = Path if setting.path else str if setting.kind in (NAMES, NUMBERS) else setting.kind
     option = typer.Option(
-        *(about.flags.split(",") if about.flags else ()),
-        help=escape(about.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
+        *(setting.flags.split(",") if setting.flags else ()),
+        help=escape(setting.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
         show_default=False,
-        metavar=about.metavar,
-        parser=named_run if about.run else None,
+        metavar=setting.metavar,
+        parser=named_run if setting.run else None,
         rich_help_panel=panel,
-        hidden=about.rare,
+        hidden=setting.rare,
     )
     return inspect.Parameter(
         setting.flat, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
@@ -50,8 +49,8 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
 
 
 def _shown_default(setting: Setting) -> str:
-    if setting.about.show_default is not None:
-        return setting.about.show_default
+    if setting.show_default is not None:
+        return setting.show_default
     default = setting.default
     if isinstance(default, tuple):
         return ",".join(default)

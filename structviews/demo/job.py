@@ -31,16 +31,9 @@ Train on your own text (UTF-8, one sentence per line or running prose):
 
 
 def run_demo(folder: Path, console: Console) -> Table:
-    """Build a corpus, parse it, train four pairs of views on it, and compare them on held-out documents.
+    """Build a corpus, parse it, train four pairs of views on it, and print a table of them on held-out documents.
 
-    Completed steps of an earlier call are reused.
-
-    Args:
-        folder: output folder; created if it does not exist.
-        console: for progress and the table.
-
-    Returns:
-        The table, which is also printed.
+    Completed steps of an earlier call with the same folder are reused.
 
     Raises:
         InputError: if the folder is a file, or the standard library has no documentation to read.
@@ -68,7 +61,7 @@ def run_demo(folder: Path, console: Console) -> Table:
     documents, positions = (np.array([getattr(row, name) for row in parsed_rows]) for name in ("document", "position"))
     chosen = np.flatnonzero(held_out(documents, SETTINGS["seed"], SETTINGS["held_out"]))
     sentences = [parsed_rows[i].sentence for i in chosen]
-    yardstick = Yardstick(sentences, documents[chosen], positions[chosen], seed=SETTINGS["seed"])
+    yardstick = Yardstick(sentences, documents[chosen], positions[chosen])
     rows = [yardstick.measure_untrained(2 * SETTINGS["hidden"])]
     for name, run in runs.items():
         with rate_bar(console, f"measuring {name}", "sentences") as bar:

@@ -28,12 +28,7 @@ STRENGTH = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """The result of a probe.
-
-    Attributes:
-        accuracy: accuracy of the classifier on held-out documents.
-        majority: accuracy of always predicting the most frequent class of the training sentences.
-    """
+    """The accuracy of a probe on held-out documents, and that of always predicting the most frequent training class."""
 
     accuracy: Proportion
     majority: Proportion
@@ -51,43 +46,27 @@ class Row:
 
 
 class Yardstick:
-    """The held-out sentences with the retrieval and probing tasks of the table.
+    """The held-out sentences, in corpus order with documents and positions (n,), and the tasks of the table.
 
-    Args:
-        sentences: the ``n`` held-out sentences, with constituency trees, in corpus order.
-        documents: (n,) document of each sentence.
-        positions: (n,) position of each sentence in its document.
-        seed: random seed for sampling candidates.
-
-    Raises:
-        InputError: if there are too few sentences or documents.
+    Raises InputError if there are too few sentences or documents.
     """
 
     def __init__(
-        self,
-        sentences: Sequence[ParsedSentence],
-        documents: NDArray[np.integer],
-        positions: NDArray[np.integer],
-        seed: int = 0,
+        self, sentences: Sequence[ParsedSentence], documents: NDArray[np.integer], positions: NDArray[np.integer]
     ) -> None:
         self.sentences = sentences
         self.documents = documents
         self.positions = positions
-        self.trials = neighbour_trials(documents, positions, [s.tokens for s in sentences], seed=seed)
+        self.trials = neighbour_trials(documents, positions, [s.tokens for s in sentences], seed=0)
         self.length_classes = length_classes(sentences)
         self.constituent_classes = top_constituent_classes(sentences)
 
-    def measure_untrained(self, dim: int, seed: int = 0) -> Row:
+    def measure_untrained(self, dim: int) -> Row:
         """Measure the mean of random word vectors as a baseline."""
-        return self.measure(UNTRAINED, random_bag([sentence.tokens for sentence in self.sentences], dim, seed))
+        return self.measure(UNTRAINED, random_bag([sentence.tokens for sentence in self.sentences], dim))
 
     def measure(self, name: str, vectors: NDArray[np.floating]) -> Row:
-        """Measure the vectors of the held-out sentences.
-
-        Args:
-            name: name of the row.
-            vectors: (n, d) array; neighbours are ranked by cosine.
-        """
+        """Measure the vectors ``(n, d)`` of the held-out sentences, as the row ``name``."""
         return Row(
             name,
             vectors.shape[1],
@@ -98,10 +77,7 @@ class Yardstick:
 
 
 def length_classes(sentences: Sequence[ParsedSentence], bins: int = 6) -> NDArray[np.int64]:
-    """Length class of each sentence; (n,), in ``0..bins-1``.
-
-    The classes are as equal in size as possible without splitting a length.
-    """
+    """Length class of each sentence; (n,), in ``0..bins-1``; as equal as possible without splitting a length."""
     lengths = np.array([len(sentence.tokens) for sentence in sentences])
     edges = np.unique(np.quantile(lengths, np.arange(1, bins) / bins, method="inverted_cdf"))
     return np.searchsorted(edges, lengths, side="left")
@@ -110,11 +86,7 @@ def length_classes(sentences: Sequence[ParsedSentence], bins: int = 6) -> NDArra
 def top_constituent_classes(sentences: Sequence[ParsedSentence], frequent: int = 9) -> NDArray[np.int64]:
     """Class of each sentence by its top constituents; (n,), in ``0..frequent``.
 
-    Each of the ``frequent`` most frequent sequences is a class (the most frequent is class 0); all others form the
-    last class.
-
-    Raises:
-        InputError: if a sentence has no constituency tree.
+    Each of the ``frequent`` most frequent sequences is a class, the most frequent class 0; all others form the last.
     """
     bare = next((sentence for sentence in sentences if not sentence.has_constituents), None)
     if bare:

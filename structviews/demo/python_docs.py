@@ -32,17 +32,12 @@ LEFT_OUT = {
 
 
 def write_corpus(path: Path, stdlib: Path | None = None) -> None:
-    """Write the documentation of a Python installation as text, one sentence per line.
+    """Write the documentation of a Python installation, by default the running one, one sentence per line.
 
-    A document is a ``pydoc`` topic or a module; a blank line ends it. The text depends only on the
-    installation. The file is written atomically.
-
-    Args:
-        path: file to write, UTF-8.
-        stdlib: folder of the standard library's sources; by default that of the running Python.
+    A document is a ``pydoc`` topic or a module; a blank line ends it. The text depends only on the installation.
 
     Raises:
-        InputError: if that folder holds hardly any documentation.
+        InputError: if its folder ``stdlib`` of the standard library's sources holds hardly any documentation.
     """
     stdlib = stdlib or Path(sysconfig.get_path("stdlib"))
     texts = without_repeats({name: sentences(text) for name, text in raw_documents(stdlib)})

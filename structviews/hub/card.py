@@ -12,12 +12,7 @@ from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
 from structviews.evaluation.scores.rendering import as_markdown
 from structviews.evaluation.scores.results import all_results
-from structviews.evaluation.scores.tables import (
-    factor,
-    in_order,
-    score_table,
-    shown_scores,
-)
+from structviews.evaluation.scores.tables import factor, in_order, score_table, shown_scores
 from structviews.hub.portable import read_sources, summed, trained_parts
 from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
@@ -67,6 +62,12 @@ def model_card(
         raise InputError(f"{error.name} is not installed: pip install 'structviews[hub]'") from None
 
     parts = list(map(_part, trained_parts(run)))
+    compared = []
+    for baseline in baselines:
+        settings = read_settings(baseline)
+        vectors = Path(str(settings.get("vectors") or settings.get("words", {}).get("vectors", ""))).name
+        kind = str(settings.get(BASELINE, run_kind(baseline)))
+        compared.append({"name": baseline.resolve().name, "kind": kind, "vectors": vectors})
     languages = sorted({part["language"] for part in parts})
     header = ModelCardData(
         language=languages,
@@ -94,7 +95,7 @@ def model_card(
         untrained=run_kind(run) == "random",
         parts=parts,
         scores=_scores(run, baselines, published),
-        baselines=list(map(_baseline, baselines)),
+        baselines=compared,
         about=about.strip(),
         settings=(run / CONFIG).read_text("utf-8"),
         licence=licence,
@@ -105,18 +106,18 @@ def model_card(
 def _part(run: Path) -> dict[str, Any]:
     """The card's entry for a trained run."""
     config, parsed = load_run(run)
-
-    def name_and_version(described: dict[str, Any]) -> str:
-        return " ".join(str(described[key]) for key in ("name", "version") if described.get(key)) or "not recorded"
-
+    names = [
+        " ".join(str(about[key]) for key in ("name", "version") if about.get(key)) or "not recorded"
+        for about in (parsed.parser, parsed.tokeniser)
+    ]
     vocabularies = load_vocabularies(run, config, parsed).items()
     words = {channel: f"{len(words) - 1:,}" for channel, words in vocabularies if channel != CONTEXTUAL}
     return {
         "name": run.name,
         "corpus": config.data.corpus,
         "fingerprint": parsed.fingerprint,
-        "parser": name_and_version(parsed.parser),
-        "tokeniser": name_and_version(parsed.tokeniser),
+        "parser": names[0],
+        "tokeniser": names[1],
         "words": ", ".join(f"{count} ({channel})" for channel, count in words.items()),
         "vectors": config.words.vectors,
         "encoder": config.words.encoder,
@@ -143,14 +144,6 @@ def _scores(run: Path, baselines: Sequence[Path], published: str) -> str:
             )
     table = score_table([run, *baselines], tasks=tasks, intervals=bool(baselines), published=published)
     return as_markdown(replace(table, notes=[]))
-
-
-def _baseline(run: Path) -> dict[str, str]:
-    """The card's entry for a baseline."""
-    settings = read_settings(run)
-    vectors = str(settings.get("vectors") or settings.get("words", {}).get("vectors", ""))
-    kind = str(settings.get(BASELINE, run_kind(run)))
-    return {"name": run.resolve().name, "kind": kind, "vectors": Path(vectors).name}
 
 
 def _evaluations(run: Path) -> list[Any]:

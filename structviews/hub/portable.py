@@ -16,7 +16,7 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
 from structviews.pretrained.encoder_name import HUB_ID, EncoderName
 from structviews.pretrained.loading import is_here
-from structviews.runs.config import TrainConfig, path_settings
+from structviews.runs.config import TrainConfig
 from structviews.runs.folder import (
     COMPONENTS,
     CONFIG,
@@ -45,11 +45,7 @@ PATTERNS = [CARD, "results*.json", *PARTS, *(f"{MEMBERS}/*/{part}" for part in P
 
 
 def members(run: Path) -> list[Path]:
-    """The folders of a joined run's members; empty for other runs.
-
-    Raises:
-        InputError: if it is not a run, or its settings do not name folders inside it.
-    """
+    """The folders of a joined run's members, which are inside it; empty for other runs."""
     if run_kind(run) != JOINED:
         return []
     names = read_settings(run).get("members")
@@ -62,58 +58,60 @@ def _is_name(name: str) -> bool:
     return name not in ("", ".", "..") and not re.search(r"[/\\\0]", name)
 
 
-def trained_parts(run: Path) -> Iterator[Path]:
-    """The folders of the trained runs in a run: the run itself or, recursively, its members.
+def trained_parts(run: Path) -> list[Path]:
+    """The folders of the trained runs in a run; see ``runs_in``."""
+    return [part for part in runs_in(run) if run_kind(part) != JOINED]
 
-    Raises:
-        InputError: if one depends on files outside its folder.
-    """
-    kind = run_kind(run)
-    if kind in TRAINED_KINDS:
-        yield run
-    elif kind == JOINED:
-        for member in members(run):
-            yield from trained_parts(member)
-    else:
+
+def runs_in(run: Path) -> Iterator[Path]:
+    """The folders of a run and, recursively, of its members; raises InputError if one depends on files elsewhere."""
+    if (kind := run_kind(run)) not in (*TRAINED_KINDS, JOINED):
         raise InputError(
             f"{run}: a run of kind {kind!r} reads a file outside its folder: give a run made by train, join or "
             "baseline random"
         )
+    yield run
+    for member in members(run):
+        yield from runs_in(member)
 
 
 def stage(run: Path, folder: Path) -> list[str]:
     """Copy the portable part of a run, without local paths; return notes on what is left out.
 
-    Raises:
-        InputError: if it is not a run, its table of sources is not one, or it depends on files outside its folder.
+    Raises InputError if it is not a run, its table of sources is not one, or it depends on files outside its folder.
     """
     notes = []
-    for part in trained_parts(run):
+    for part in runs_in(run):
         target = folder / part.relative_to(run)
         target.mkdir(parents=True, exist_ok=True)
+        settings = read_settings(part)
+        if run_kind(part) == JOINED:
+            write_settings(target, settings)
+            continue
         for pattern in PARTS[1:]:
             for path in sorted(part.glob(pattern)):
                 shutil.copyfile(path, target / path.name)
         config, _ = load_run(part)  # which checks the settings
-        _check_encoder(part, config)
+        if CONTEXTUAL in config.words.channels:  # its encoder is named, not copied
+            name = EncoderName.of(config.words.encoder).name
+            if not HUB_ID.fullmatch(name) or is_here(name, part.absolute().parents):
+                raise InputError(
+                    f"{part}: its encoder {name} is a folder of this machine: write its name on the Hugging Face Hub "
+                    f"to encoder in {part / CONFIG}"
+                )
         if (part / SOURCES).exists():
             read_sources(part / SOURCES)  # which checks them
-        write_settings(target, _without_paths(read_settings(part)))
+        write_settings(target, _without_paths(settings))
         if (part / EXPANSION).exists():
             notes.append(f"{part}: its expansion is left out, as it reads a file on this machine")
-    _copy_joins(run, folder)
-    return notes + _copy_results(run, folder)
-
-
-def _check_encoder(run: Path, config: TrainConfig) -> None:
-    """Raise InputError if a run's encoder is one that only this machine has; the encoder is named, not copied."""
-    if CONTEXTUAL in config.words.channels:
-        name = EncoderName.of(config.words.encoder).name
-        if not HUB_ID.fullmatch(name) or is_here(name, run.absolute().parents):
-            raise InputError(
-                f"{run}: its encoder {name} is a folder of this machine: write its name on the Hugging Face Hub to "
-                f"encoder in {run / CONFIG}"
-            )
+    model = model_checksum(folder)
+    for path in sorted(run.glob("results*.json")):
+        results = load_results(run, path.name) or {}
+        if results.get("model") == model:
+            write_json(folder / path.name, results | {"unavailable": {}})  # its reasons name local files
+        else:
+            notes.append(f"{path}: left out, as its scores are of other weights")
+    return notes
 
 
 def vectors_left(run: Path) -> list[str]:
@@ -129,31 +127,11 @@ def vectors_left(run: Path) -> list[str]:
     return notes
 
 
-def _copy_joins(run: Path, folder: Path) -> None:
-    """Copy the settings of a joined run and of joins inside it."""
-    for member in members(run):
-        _copy_joins(member, folder / member.relative_to(run))
-    if run_kind(run) == JOINED:
-        write_settings(folder, read_settings(run))
-
-
-def _copy_results(run: Path, folder: Path) -> list[str]:
-    """Copy the scores of the copied weights; return notes on scores of other weights."""
-    notes, model = [], model_checksum(folder)
-    for path in sorted(run.glob("results*.json")):
-        results = load_results(run, path.name) or {}
-        if results.get("model") == model:
-            write_json(folder / path.name, results | {"unavailable": {}})  # its reasons name local files
-        else:
-            notes.append(f"{path}: left out, as its scores are of other weights")
-    return notes
-
-
 def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
     tables = {name: dict(value) if isinstance(value, dict) else value for name, value in settings.items()}
-    for table, name in path_settings():
-        if name in tables.get(table, {}):
-            tables[table][name] = Path(tables[table][name]).name
+    for table, each in TrainConfig.settings():
+        if each.path and each.name in tables.get(table, {}):
+            tables[table][each.name] = Path(tables[table][each.name]).name
     words = tables.get("words", {})
     if CONTEXTUAL not in words.get("channels", ()) and words.get("encoder"):  # its transformer goes with it
         words["encoder"] = Path(words["encoder"]).resolve().name  # which ``.`` has, too
@@ -166,11 +144,7 @@ def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_arrived(folder: Path) -> None:
-    """Check a downloaded run before loading anything from it.
-
-    Raises:
-        InputError: if it is not a self-contained run, or contains anything but data.
-    """
+    """Check a downloaded run before loading anything from it: that it has nothing but data, and is whole."""
     for path in folder.rglob("*"):
         if path.is_symlink() or (
             path.is_file() and path.suffix not in (".toml", ".safetensors", ".tsv", ".json", ".md")
@@ -182,8 +156,7 @@ def check_arrived(folder: Path) -> None:
 def check_whole(run: Path) -> None:
     """Check that a run from elsewhere would not read other files of this machine.
 
-    Raises:
-        InputError: if its kind depends on other files, or its settings have a path to parser models or word vectors.
+    Raises InputError if its kind depends on such, or its settings have a path to parser models or word vectors.
     """
     for part in trained_parts(run):
         config, parsed = load_run(part)
@@ -231,11 +204,7 @@ HEADER = "\t".join(Source._fields)
 
 
 def read_sources(path: Path) -> list[Source]:
-    """Read a table of sources.
-
-    Raises:
-        InputError: if it cannot be read, or is not such a table; the message names file and line.
-    """
+    """Read a table of sources; raises InputError, with file and line, if it is not one."""
     header, *lines = text_lines(path)
     if header != HEADER or not lines:
         raise InputError(f"{path}: not a table of sources: give a first line of {', '.join(Source._fields)}, then rows")

@@ -25,14 +25,7 @@ TOKEN = "log in with `hf auth login`, or set HF_TOKEN"
 
 @dataclass(frozen=True)
 class Pushed:
-    """What ``push`` has uploaded, or would upload.
-
-    Attributes:
-        url: URL of the commit; empty if nothing was uploaded.
-        card: the model card.
-        files: names of the other files, with their sizes in bytes.
-        notes: what is left out, and why.
-    """
+    """What ``push`` has uploaded, or would: the commit's URL, the card, sizes of the other files by name, and notes."""
 
     url: str
     card: str
@@ -82,7 +75,7 @@ def push(
 
 
 def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> Path:
-    """Download a run from a repository on the Hub, or copy a bundled model.
+    """Download a run from a repository on the Hub, or copy a bundled model; return its folder.
 
     Only the data files of a run are downloaded: settings, words, tensors. The run is test-loaded before the folder
     appears. The folder's ``pulled.json`` names the repository and the commit.
@@ -92,12 +85,8 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
         out: folder to create; ``runs/NAME`` by default.
         revision: a branch, a tag or a commit; the newest commit by default.
 
-    Returns:
-        The folder.
-
     Raises:
-        InputError: if ``out`` exists, the Hub cannot be reached, or the repository has no such revision or no valid
-            run.
+        InputError: if ``out`` exists, the Hub cannot be reached, or there is no such revision or no valid run.
     """
     out = out or RUNS / model_name(repo)
     if is_bundled(source := run_folder(repo)):
@@ -126,11 +115,7 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
 
 
 def _api(repo: str, *, writes: bool = False) -> Any:
-    """The Hub's client.
-
-    Raises:
-        InputError: if it is not installed, ``repo`` is not a valid name, or ``writes`` needs a token.
-    """
+    """The Hub's client, for the repository of a valid name; ``writes`` needs a token."""
     try:
         from huggingface_hub import HfApi, get_token, utils  # noqa: PLC0415 - an extra
     except ImportError:

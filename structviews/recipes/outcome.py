@@ -29,13 +29,7 @@ MAIN = ("mean", "accuracy", "pearson")
 
 @dataclass(frozen=True)
 class Line:
-    """One measure.
-
-    Attributes:
-        measure: such as ``MR accuracy``, as in ``published.toml``.
-        ours, published: as papers print them; None if there is none.
-        partial: whether ours is of incomplete task files.
-    """
+    """One measure, with scores as papers print them; ``partial`` if ours is of incomplete task files."""
 
     measure: str
     ours: float | None
@@ -60,14 +54,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a reproduction ends with.
-
-    Attributes:
-        recipe: its name.
-        row: paper and place.
-        lines: by measure, our score and the published one.
-        differences: in what our row differs from the paper's.
-        open: what the paper leaves open, and what the recipe chose; may be empty.
+    """What a reproduction ends with: the row's place in its paper, a line for each measure, in what our row differs
+    from the paper's, and what the paper leaves open and the recipe chose.
     """
 
     recipe: str
@@ -92,22 +80,15 @@ class Outcome:
             table.add_row(*line.texts)
         return table
 
-    def markdown(self) -> str:
-        """As a page."""
-        rows = [HEADER, ("---", "---:", "---:", "---:"), *(line.texts for line in self.lines)]
-        parts = [f"# {self.recipe}", self.row, "\n".join(f"| {' | '.join(row)} |" for row in rows), LEGEND]
-        parts += ["## What differs from the paper", "\n".join(f"- {line}" for line in self.differences)]
-        parts += ["## What the paper leaves open", self.open] if self.open else []
-        return "\n\n".join(parts) + "\n"
-
-    def save(self, folder: Path) -> Path:
-        """Write ``NAME.json`` and ``NAME.md``; returns the latter."""
+    def save(self, folder: Path) -> None:
+        """Write ``NAME.json``, and ``NAME.md``, a page."""
         lines = [asdict(line) | {"difference": line.difference} for line in self.lines]
-        content: dict[str, Any] = asdict(self) | {"lines": lines}
-        write_json(folder / f"{self.recipe}.json", content, sealed=False)
-        page = folder / f"{self.recipe}.md"
-        write_bytes(page, self.markdown().encode())
-        return page
+        write_json(folder / f"{self.recipe}.json", asdict(self) | {"lines": lines}, sealed=False)
+        rows = [HEADER, ("---", "---:", "---:", "---:"), *(line.texts for line in self.lines)]
+        page = [f"# {self.recipe}", self.row, "\n".join(f"| {' | '.join(row)} |" for row in rows), LEGEND]
+        page += ["## What differs from the paper", "\n".join(f"- {line}" for line in self.differences)]
+        page += ["## What the paper leaves open", self.open] if self.open else []
+        write_bytes(folder / f"{self.recipe}.md", ("\n\n".join(page) + "\n").encode())
 
 
 def _lines(job: Reproduction, results: Mapping[str, Any]) -> Iterator[Line]:
@@ -157,12 +138,12 @@ def measures(task: str, entry: Mapping[str, Any]) -> dict[str, float]:
 
 def differences(job: Reproduction, results: Mapping[str, Any]) -> list[str]:
     """In what a reproduction differs from the paper, a line each; not what the paper leaves open."""
-    found = [*_of_corpus(job), *_of_words(job), *_of_settings(job), *_of_tasks(job, results)]
     own = [job.recipe, *(run for run, _ in job.recipe.runs.values())]
-    return list(dict.fromkeys([*found, *(line for recipe in own for line in recipe.source.differs)]))
+    stated = (line for recipe in own for line in recipe.source.differs)
+    return list(dict.fromkeys([*_of_data(job), *_of_choices(job, results), *stated]))
 
 
-def _of_corpus(job: Reproduction) -> Iterator[str]:
+def _of_data(job: Reproduction) -> Iterator[str]:
     corpus, paper = ParsedCorpus.open(job.parsed), job.recipe.corpus
     stated = f"{paper.name} ({counted(paper.sentences, 'sentence')})" if paper.sentences else paper.name
     yield f"corpus: {job.corpus.name} ({counted(len(corpus), 'sentence')}), not {stated}"
@@ -170,9 +151,6 @@ def _of_corpus(job: Reproduction) -> Iterator[str]:
         yield f"sentences: at most {job.sentences:,}, whole documents from the beginning (--sentences)"
     if job.reads_trees:
         yield f"trees: by the parser {corpus.parser['name']}"
-
-
-def _of_words(job: Reproduction) -> Iterator[str]:
     if not job.recipe.reads_vectors:
         return
     runs = [run for run, _ in job.recipe.runs.values() if run.vectors]
@@ -186,17 +164,13 @@ def _of_words(job: Reproduction) -> Iterator[str]:
         yield f"vocabulary: not expanded to the words of {names} (--vectors)"
 
 
-def _of_settings(job: Reproduction) -> Iterator[str]:
+def _of_choices(job: Reproduction, results: Mapping[str, Any]) -> Iterator[str]:
     for name, value in job.scale.items():
         for folder, config in job.configs.items():
-            recipe_s = job.recipe.runs[folder.name][0].config(
-                corpus="", **({"vectors": "x"} if FIXED in config.words.channels else {})
-            )
-            if (own := recipe_s.flat()[name]) != value:
+            words = {"vectors": "x"} if FIXED in config.words.channels else {}
+            own = job.recipe.runs[folder.name][0].config(corpus="", **words).flat()[name]
+            if own != value:
                 yield f"{name} = {value}, not {own} (--{name})"
-
-
-def _of_tasks(job: Reproduction, results: Mapping[str, Any]) -> Iterator[str]:
     wanted = job.recipe.evaluation.tasks
     found, unavailable = job.tasks
     if left_out := [task for task in wanted if job.chosen_tasks and task not in {each.name for each in found}]:

@@ -18,13 +18,11 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import toml_text, toml_value
 from structviews.runs.which_vectors import JOINS, Representation
 from structviews.runtime.documents import read_toml
-from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of
-from structviews.words import FIXED, TRAINED
+from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of, within
+from structviews.words import TRAINED
 
 ROWS = Path(__file__).with_name("rows")
 REMEDY = "see the recipes in structviews/recipes/rows"
-# Settings of training that belong to whoever uses the recipe.
-OWN = ("corpus", "vectors", "out", "seed")
 
 
 @dataclass(frozen=True)
@@ -96,12 +94,8 @@ class Recipe:
     """A row of a paper's table: a model, trained and evaluated.
 
     Attributes:
-        name: as its table has it.
-        source: where the row stands.
-        corpus: what the row was trained on.
         vectors: the word vectors that it needs; None if none, or if its members say which.
         settings: settings of ``TrainConfig`` by flat name; empty for a joined model.
-        evaluation: how the row was evaluated.
         members: the joined runs; empty for a single run.
         join, similarity_join: see ``join_runs``.
 
@@ -129,50 +123,15 @@ class Recipe:
         for key, value in (("join", self.join), ("similarity_join", self.similarity_join or self.join)):
             if value not in JOINS:
                 raise unknown(key, value, JOINS)
-        for key in OWN:
-            if key in self.settings:
-                raise InputError(f"settings.{key}: not a recipe's: leave it out, users give it with --{key}")
-        if self.settings and self.evaluation.transductive and not self.settings.get("remove_component"):
-            raise InputError("evaluation.transductive: no component is removed: set settings.remove_component")
-        channels = self.channels
-        if FIXED in channels and not self.vectors:
-            raise InputError(f"settings.channels: {FIXED} words need a table vectors with their name: add it")
-        if self.vectors and self.vectors.expand and TRAINED not in channels:
-            raise InputError("vectors.expand: no channel of trained words to expand: leave it out")
-        if self.vectors and not self.vectors.expand and FIXED not in channels:
-            raise InputError("vectors: nothing reads them: add the channel fixed or expand = true, or remove them")
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Read a recipe.
-
-        Raises:
-            InputError: if no recipe has this name, or if it, a parent or a member is wrong.
-        """
+        """Read a recipe; raises InputError if no recipe has this name, or if it, a parent or a member is wrong."""
         rows = _rows(ROWS)
         if name not in rows:
             raise unknown("recipe", name, names(), "choose one that structviews recipes lists")
         place = f"{rows[name][0]}: [{name}]"
-        recipe = cls.of(name, _resolved(name, ()), place)
-        for i, member in enumerate(recipe.members):
-            if member.recipe not in rows:
-                raise InputError(f"{place}: members[{i}]: {unknown('recipe', member.recipe, names())}")
-            if cls.load(member.recipe).members:
-                raise InputError(f"{place}: members[{i}]: {member.recipe} is joined itself: name its members")
-        return recipe
-
-    @classmethod
-    def of(cls, name: str, content: Mapping[str, Any], place: str) -> Self:
-        """From the content of its table, and of its parents'.
-
-        Args:
-            name: the recipe's name.
-            content: by key.
-            place: the file and the name, for messages.
-
-        Raises:
-            InputError: for an unknown or missing key, or a wrong value.
-        """
+        content = _resolved(name, ())
         for key in content:
             if key not in KEYS:
                 raise InputError(f"{place}: unknown key {key!r}: the keys are parent, without, {', '.join(KEYS)}")
@@ -188,10 +147,14 @@ class Recipe:
             raise InputError(f'{place}: members: not a list: write members = [{{ recipe = "NAME" }}, ...]')
         numbered = [(f"{place}: members[{i}]", each) for i, each in enumerate(members)]
         values["members"] = tuple(Member.from_table(_table(each, where), where) for where, each in numbered)
-        try:
-            return cls(name, **values)
-        except InputError as error:
-            raise InputError(f"{place}: {error}") from None
+        with within(place):
+            recipe = cls(name, **values)
+        for i, member in enumerate(recipe.members):
+            if member.recipe not in rows:
+                raise InputError(f"{place}: members[{i}]: {unknown('recipe', member.recipe, names())}")
+            if cls.load(member.recipe).members:
+                raise InputError(f"{place}: members[{i}]: {member.recipe} is joined itself: name its members")
+        return recipe
 
     @cached_property
     def runs(self) -> "dict[str, tuple[Recipe, int]]":
@@ -211,14 +174,7 @@ class Recipe:
         return any(recipe.vectors for recipe, _ in self.runs.values())
 
     def config(self, **overrides: Any) -> TrainConfig:
-        """The settings of a single run's training.
-
-        Args:
-            **overrides: settings by flat name, which go before the recipe's.
-
-        Raises:
-            InputError: for an invalid setting.
-        """
+        """The settings of a single run's training; ``overrides``, by flat name, go before the recipe's."""
         return TrainConfig.from_flat({**self.settings, **overrides}, f"recipe {self.name}")
 
     @property
@@ -276,25 +232,18 @@ def _table(value: object, place: str) -> Mapping[str, Any]:
 
 
 def published_row(row: str) -> list[Published]:
-    """The figures of a row of published.toml.
+    """The figures of a row of published.toml, such as ``Q 1: MC-QT; BookCorpus``: paper, table, model and corpus."""
+    if row not in (rows := _published_rows()):
+        raise unknown("published row", row, rows, "see published.toml")
+    return rows[row]
 
-    Args:
-        row: such as ``Q 1: MC-QT; BookCorpus``: paper, table, model, and the corpus if the row has one.
 
-    Raises:
-        InputError: if there is none.
-    """
-    where, _, what = row.partition(": ")
-    paper, _, table = where.partition(" ")
-    model, _, corpus = what.partition("; ")
-    of_table = [each for each in published() if (each.paper, each.table) == (paper, table)]
-    found = [each for each in of_table if (each.model, each.corpus) == (model, corpus)]
-    if not found:
-        models = dict.fromkeys(f"{where}: {each.model}{each.corpus and f'; {each.corpus}'}" for each in of_table)
-        raise unknown(
-            "published row", row, models or sorted({f"{each.paper} {each.table}: ..." for each in published()})
-        )
-    return found
+@cache
+def _published_rows() -> dict[str, list[Published]]:
+    rows: dict[str, list[Published]] = {}
+    for each in published():
+        rows.setdefault(f"{each.paper} {each.table}: {each.model}{each.corpus and f'; {each.corpus}'}", []).append(each)
+    return rows
 
 
 def names() -> list[str]:
@@ -304,11 +253,7 @@ def names() -> list[str]:
 
 @cache
 def _rows(folder: Path) -> dict[str, tuple[Path, Mapping[str, Any]]]:
-    """By name, the file and the table of each recipe of a folder.
-
-    Raises:
-        InputError: if a file is wrong, or two recipes have one name.
-    """
+    """By name, the file and the table of each recipe of a folder."""
     found: dict[str, tuple[Path, Mapping[str, Any]]] = {}
     for file in sorted(folder.glob("*.toml")):
         content = read_toml(file, REMEDY)

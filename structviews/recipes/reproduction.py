@@ -31,19 +31,23 @@ MAX_TOKENS = 120
 DIGITS = 8
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reproduction:
-    """A recipe with what it is run on. Recipes with the same folder share what they have in common.
+    """A recipe with what it is run on. Recipes with the same folder ``out`` share what they have in common.
 
     Attributes:
-        recipe: the recipe.
         corpus: a text, or a parsed corpus.
-        senteval: folder of SentEval's tasks.
-        out: folder for all that is made.
         vectors: file of word vectors; if None, the fixed channel's are learnt from the corpus.
-        hidden, epochs: go before the recipe's settings, if given.
+        hidden, epochs, chosen_tasks: go before the recipe's, if given.
         sentences: the most sentences of the corpus that are used; all if None.
-        chosen_tasks: go before the recipe's tasks, if any.
+        text, parsed: the text that is parsed, and the parsed corpus that is trained on. What is made from another
+            corpus, or a changed one, has another name.
+        word_file, word_dim: the vectors of the fixed channel, and for expansion, None if there are none; and their
+            dimension, as the recipe says, 0 without that channel.
+        folder: that of the run that is evaluated.
+        configs: the settings of each run, by its folder.
+        expanded: by folder, the file of vectors that a run's vocabulary is expanded from. Vectors that were learnt from
+            the corpus have no words that the corpus lacks.
 
     Raises:
         InputError: if something is missing, or does not go together.
@@ -60,43 +64,52 @@ class Reproduction:
     chosen_tasks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        recipe = self.recipe
         if not self.corpus.exists():
             raise InputError(f"{self.corpus}: no such file or folder: give a text or a parsed corpus with --corpus")
+        self.is_parsed = self.corpus.is_dir()
         if not self.is_parsed and self.corpus.name.endswith(TREEBANK_SUFFIXES):
             raise InputError(
                 f"{self.corpus}: a treebank file: run structviews parse --parser treebank, and give the parsed corpus"
             )
-        if self.vectors and not self.recipe.reads_vectors:
-            raise InputError(f"--vectors {self.vectors}: {self.recipe.name} reads no word vectors: leave it out")
+        if self.vectors and not recipe.reads_vectors:
+            raise InputError(f"--vectors {self.vectors}: {recipe.name} reads no word vectors: leave it out")
         if self.vectors and not self.vectors.is_file():
             raise InputError(f"{self.vectors}: no such file: give a file of word vectors with --vectors")
         if self.out.exists() and not self.out.is_dir():
             raise InputError(f"{self.out}: is a file: give a folder with --out")
-        _ = self.stem
-        configs = {folder.name: config for folder, config in self.configs.items()}
-        for member in self.recipe.members:
-            config = configs[member.folder]
-            views = numbered((*config.views.names, *OBJECTIVES[config.objective.name].extra_names))
-            if member.view and member.view not in views:
-                raise InputError(
-                    f"recipe {self.recipe.name}: {unknown(f'view of {member.recipe}', member.view, views)}"
-                )
-        _ = self.tasks  # whatever is wrong with them is told before anything is made
-
-    @property
-    def is_parsed(self) -> bool:
-        """Whether the corpus comes with its trees."""
-        return self.corpus.is_dir()
-
-    @cached_property
-    def stem(self) -> str:
-        """Beginning of the names of what is made from the corpus; another one, or a changed one, has other names."""
         if self.is_parsed:
             name, content = self.corpus.resolve().name, ParsedCorpus.open(self.corpus).fingerprint
         else:
             name, content = output_name(str(self.corpus)), text_source(self.corpus).file.survey.sha256
-        stem = f"{name.removesuffix('.parsed')}-{content[:DIGITS]}"
-        return stem + (f"-first-{self.sentences}" if self.sentences else "")
+        beginning = f"-first-{self.sentences}" if self.sentences else ""
+        stem = f"{name.removesuffix('.parsed')}-{content[:DIGITS]}{beginning}"
+        self.text = self.out / f"{stem}.txt" if self.sentences else self.corpus
+        self.parsed = self.corpus if self.is_parsed and not self.sentences else self.out / f"{stem}.parsed"
+        fixed = (run.vectors for run, _ in recipe.runs.values() if run.vectors and FIXED in run.channels)
+        self.word_dim = next((vectors.dim for vectors in fixed), 0)
+        self.word_file = self.vectors or (self.out / f"{stem}-{self.word_dim}.bin" if self.word_dim else None)
+        self.folder = self.out / "runs" / recipe.name
+        self.scale = {n: value for n in ("hidden", "epochs") if (value := getattr(self, n)) is not None}
+        self.configs: dict[Path, TrainConfig] = {}
+        self.expanded: dict[Path, Path] = {}
+        for name, (run, seed) in recipe.runs.items():
+            folder = self.out / "runs" / name
+            words = {"vectors": str(self.word_file)} if FIXED in run.channels else {}
+            own: dict[str, Any] = {"corpus": str(self.parsed), "out": str(folder), "seed": seed, **words}
+            self.configs[folder] = run.config(**self.scale | own)
+            if self.vectors and run.vectors and run.vectors.expand:
+                self.expanded[folder] = self.vectors
+        views = [view for config in self.configs.values() for view in config.views.names]
+        self.reads_trees = any(VIEWS[view].needs != "tokens" for view in views)
+        for member in recipe.members:
+            config = self.configs[self.out / "runs" / member.folder]
+            of_run = numbered((*config.views.names, *OBJECTIVES[config.objective.name].extra_names))
+            if member.view and member.view not in of_run:
+                raise InputError(f"recipe {recipe.name}: {unknown(f'view of {member.recipe}', member.view, of_run)}")
+        self.protocol: Protocol = PROTOCOLS[recipe.evaluation.protocol]
+        self.scored = Scored(changes=recipe.representation, flags=f" --recipe {recipe.name}")
+        _ = self.tasks  # whatever is wrong with them is told before anything is made
 
     def make_folder(self) -> None:
         """Create the folder for all that is made, unless it is there."""
@@ -104,73 +117,9 @@ class Reproduction:
             self.out.mkdir(exist_ok=True)
 
     @property
-    def text(self) -> Path:
-        """The text that is parsed."""
-        return self.out / f"{self.stem}.txt" if self.sentences else self.corpus
-
-    @property
-    def parsed(self) -> Path:
-        """The parsed corpus that is trained on."""
-        return self.corpus if self.is_parsed and not self.sentences else self.out / f"{self.stem}.parsed"
-
-    @property
-    def word_file(self) -> Path | None:
-        """The vectors of the fixed channel, and for expansion; None if there are none."""
-        return self.vectors or (self.out / f"{self.stem}-{self.word_dim}.bin" if self.word_dim else None)
-
-    @property
-    def word_dim(self) -> int:
-        """Dimension of the fixed channel's vectors, as the recipe says; 0 without that channel."""
-        runs = self.recipe.runs.values()
-        return next((run.vectors.dim for run, _ in runs if run.vectors and FIXED in run.channels), 0)
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the run that is evaluated."""
-        return self.out / "runs" / self.recipe.name
-
-    @cached_property
-    def scale(self) -> dict[str, Any]:
-        """The settings that go before the recipe's."""
-        return {name: value for name in ("hidden", "epochs") if (value := getattr(self, name)) is not None}
-
-    @cached_property
-    def configs(self) -> dict[Path, TrainConfig]:
-        """The settings of each run, by its folder."""
-        configs = {}
-        for name, (run, seed) in self.recipe.runs.items():
-            out = self.out / "runs" / name
-            overrides = {"corpus": str(self.parsed), "out": str(out), "seed": seed, **self.scale}
-            overrides |= {"vectors": str(self.word_file)} if FIXED in run.channels else {}
-            configs[out] = run.config(**overrides)
-        return configs
-
-    @property
-    def expanded(self) -> dict[Path, Path]:
-        """By folder, the file of vectors that a run's vocabulary is expanded from.
-
-        Vectors that were learnt from the corpus have no words that the corpus lacks.
-        """
-        runs = self.recipe.runs
-        wanted = [name for name, (run, _) in runs.items() if run.vectors and run.vectors.expand]
-        return {self.out / "runs" / name: self.vectors for name in wanted} if self.vectors else {}
-
-    @property
-    def reads_trees(self) -> bool:
-        """Whether a view reads trees."""
-        return any(VIEWS[view].needs != "tokens" for config in self.configs.values() for view in config.views.names)
-
-    @property
     def is_prepared(self) -> bool:
         """Whether there is all that runs are trained on."""
-        word_file = self.word_file
-        return (self.parsed / MANIFEST).is_file() and (word_file is None or word_file.is_file())
-
-    @cached_property
-    def protocol(self) -> Protocol:
-        """The recipe's protocol."""
-        protocol: Protocol = PROTOCOLS[self.recipe.evaluation.protocol]
-        return protocol
+        return (self.parsed / MANIFEST).is_file() and (self.word_file is None or self.word_file.is_file())
 
     @cached_property
     def tasks(self) -> tuple[list[Task], dict[str, str]]:
@@ -194,11 +143,6 @@ class Reproduction:
         """The sentences of the tasks, parsed as the corpus is; of other tasks, or by another parser, elsewhere."""
         content = checksum({"sentences": self.task_sentences, "parser": ParsedCorpus.open(self.parsed).parser})
         return self.out / f"tasks-{content[:DIGITS]}.parsed"
-
-    @property
-    def scored(self) -> Scored:
-        """Which vectors are scored."""
-        return Scored(changes=self.recipe.representation, flags=f" --recipe {self.recipe.name}")
 
 
 def text_source(text: Path, lines: bool = False) -> TextSource:

@@ -48,10 +48,6 @@ Stage = Iterator[str]
 def reproduce(job: Reproduction, console: Console) -> Outcome:
     """Make the row, continuing where an earlier call with the same folder was stopped, and save the outcome.
 
-    Args:
-        job: what to make.
-        console: for progress.
-
     Raises:
         InputError: if the folder has another run of the same name, before anything is made; or if a stage cannot be
             done, where what is finished is kept.
@@ -71,21 +67,13 @@ def reproduce(job: Reproduction, console: Console) -> Outcome:
 
 
 def plan(job: Reproduction, console: Console) -> list[str]:
-    """What is left to do, a line for each stage; nothing is written.
-
-    Raises:
-        InputError: see ``reproduce``.
-    """
+    """What is left to do, a line for each stage; nothing is written."""
     check(job, console)
     return [title for stage in stages_of(job, console) for title in islice(stage, 1)] or ["nothing left to do"]
 
 
 def check(job: Reproduction, console: Console) -> None:
-    """Read all word vectors, so that bad ones show, and compare the runs that there are with those to make.
-
-    Raises:
-        InputError: if a file of word vectors is no such file, or a run is another one.
-    """
+    """Read all word vectors, so that bad ones show, and compare the runs that there are with those to make."""
     if job.vectors:
         with rate_bar(console, f"reading {job.vectors}", "MB", 10**6) as progress:
             WordVectors.open(job.vectors, progress)
@@ -94,7 +82,7 @@ def check(job: Reproduction, console: Console) -> None:
     to_expand = False
     for folder, config in job.configs.items():
         if job.is_prepared:
-            check_same(config, Inputs.open(config).parsed)
+            check_same(config, Inputs(config).parsed)
         else:
             check_same(config)
         expansion, file = Expansion.load(folder), job.expanded.get(folder)
@@ -105,8 +93,8 @@ def check(job: Reproduction, console: Console) -> None:
                 "folder with --out"
             )
         to_expand |= bool(file) and not is_expanded(folder, file)
-    if job.recipe.members and weight_files(job.folder) and (to_expand or not is_joined(job.recipe, job.folder)):
-        raise no_longer_joined(job.folder)
+    if job.recipe.members:
+        is_joined(job.recipe, job.folder, to_expand)
 
 
 def stages_of(job: Reproduction, console: Console) -> Iterator[Stage]:
@@ -173,7 +161,7 @@ def parse_tasks(job: Reproduction, console: Console) -> Stage:
 
 def train_run(job: Reproduction, config: TrainConfig, console: Console) -> Stage:
     """Train one of the runs."""
-    if not (job.is_prepared and is_finished(config, Inputs.open(config).parsed)):
+    if not (job.is_prepared and is_finished(config, Inputs(config).parsed)):
         yield f"training {config.data.out}"
         train(config, console)
 
@@ -223,32 +211,27 @@ def is_expanded(folder: Path, file: Path | None) -> bool:
 
 
 def join_members(recipe: Recipe, out: Path) -> Path:
-    """The joined run of a recipe, whose members lie beside it; created unless it exists.
-
-    Raises:
-        InputError: if it cannot be created, or its members have changed since.
-    """
+    """The joined run of a recipe, whose members lie beside it; created unless it exists, see ``is_joined``."""
     if not is_joined(recipe, out):
-        if weight_files(out):
-            raise no_longer_joined(out)
         join_runs(_members(recipe, out), out, recipe.join, recipe.similarity_join)
     return out
 
 
-def is_joined(recipe: Recipe, out: Path) -> bool:
-    """Whether a folder holds the joined run of a recipe."""
-    return holds_joined(out, _members(recipe, out))
+def is_joined(recipe: Recipe, out: Path, changing: bool = False) -> bool:
+    """Whether a folder holds the joined run of a recipe.
+
+    Raises InputError if it holds another join, or an older one, which any is if the members are ``changing``.
+    """
+    joined = holds_joined(out, _members(recipe, out)) and not changing
+    if weight_files(out) and not joined:
+        raise InputError(
+            f"{out}: not a join of its members as they would be now: delete it, or give another folder with --out"
+        )
+    return joined
 
 
 def _members(recipe: Recipe, out: Path) -> list[Member]:
     return [Member(out.parent / each.folder, each.view) for each in recipe.members]
-
-
-def no_longer_joined(out: Path) -> InputError:
-    """The error that a folder holds an older join, or another one."""
-    return InputError(
-        f"{out}: not a join of its members as they would be now: delete it, or give another folder with --out"
-    )
 
 
 def first_documents(sentences: Iterable[RawSentence], n: int) -> Iterator[list[RawSentence]]:

@@ -43,11 +43,7 @@ def typed(run: Path) -> str:
 
 
 def check_own(runs: Iterable[Path | None]) -> None:
-    """Refuse to write to a bundled model.
-
-    Raises:
-        InputError: if it is one of the runs.
-    """
+    """Refuse to write to a bundled model: raise InputError if it is one of the runs."""
     for name in (run.name for run in runs if run and is_bundled(run)):
         raise InputError(
             f"{name}: bundled models are read-only: use a copy, which `structviews pull {name} -o runs/{name}` makes"

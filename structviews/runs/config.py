@@ -5,7 +5,6 @@ Nothing here imports PyTorch before a name is looked up, which keeps ``--help`` 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import partial
 from typing import Any, Self, cast
@@ -26,6 +25,7 @@ from structviews.settings import (
     Settings,
     setting,
     settings_of,
+    within,
 )
 from structviews.views import VIEWS
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
@@ -51,8 +51,7 @@ class Data(Settings):
 class Views(Settings):
     """The encoders.
 
-    Attributes:
-        options: by view, its own settings, as a table or an instance of its ``Config``.
+    ``options`` has, by view, the settings of its own, from a table or an instance of its ``Config``.
     """
 
     names: tuple[str, ...] = setting(
@@ -82,19 +81,14 @@ class Views(Settings):
         if not any(VIEWS[name].learns for name in self.names):
             raise InputError(f"views {','.join(self.names)}: learn nothing: add one that does, such as dep")
         classes = {name: VIEWS[name].Config for name in self.names}
-        for name in self.options:
-            if name not in classes:
-                raise InputError(f"[views.{name}]: not a view of this run: remove the table")
-        built = {name: _options(cls, self.options.get(name), f"[views.{name}]") for name, cls in classes.items()}
-        object.__setattr__(self, "options", {name: each for name, each in built.items() if each.table()})
+        object.__setattr__(self, "options", _built("views", classes, self.options, "not a view of this run"))
 
 
 @dataclass(frozen=True)
 class ObjectiveChoice(Settings):
     """The training objective and its context.
 
-    Attributes:
-        options: the objective's own settings, as a table or an instance of its ``Config``.
+    ``options`` are the objective's own settings, from a table below its name.
     """
 
     name: str = setting("pairwise", "Training objective.", flat="objective")
@@ -103,14 +97,24 @@ class ObjectiveChoice(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        built = _options(OBJECTIVES[self.name].Config, self.options, f"[objective.{self.name}]")
-        object.__setattr__(self, "options", built)
+        classes = {self.name: OBJECTIVES[self.name].Config}
+        if not isinstance(self.options, Settings):
+            own = _built("objective", classes, self.options or {}, f"the objective is {self.name!r}")
+            object.__setattr__(self, "options", own[self.name])
 
 
-def _options(cls: type[Settings], options: Settings | Mapping[str, Any] | None, place: str) -> Settings:
-    if isinstance(options, cls):
-        return options
-    return cls.from_table(options or {}, place)  # type: ignore[arg-type]  # settings of another class are not a table
+def _built(
+    table: str, classes: Mapping[str, type[Settings]], options: Mapping[str, Any], others: str
+) -> dict[str, Settings]:
+    """The own settings of views or an objective, by name, from tables or instances; ``others`` says what is wrong."""
+    for name in options:
+        if name not in classes:
+            raise InputError(f"[{table}.{name}]: {others}: remove the table")
+    own = {name: options.get(name, {}) for name in classes}
+    return {
+        name: each if isinstance(each, Settings) else classes[name].from_table(each, f"[{table}.{name}]")
+        for name, each in own.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -188,8 +192,26 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not self.data.out:
             object.__setattr__(self, "data", replace(self.data, out=str(RUNS / "-".join(self.views.names))))
-        check_channels(self.words)
-        check_encoder(self.words, self.views.names, self.objective.name)
+        channels, vectors = self.words.channels, self.words.vectors
+        listed = ",".join(channels)
+        if not channels or len(set(channels)) < len(channels):
+            raise InputError(f"channels = {listed!r}: name each channel once")
+        if FIXED in channels and not vectors:
+            raise InputError(
+                f"channels = {listed}: the channel {FIXED!r} needs word vectors: give a file with --vectors; "
+                "`structviews vectors` can make one"
+            )
+        if vectors and FIXED not in channels:
+            raise InputError(
+                f"vectors = {vectors}: only the channel {FIXED!r} reads them: add --channels {FIXED} or "
+                f"--channels {FIXED},{TRAINED}"
+            )
+        if self.words.unknown_words != ZERO and FIXED not in channels:
+            raise InputError(
+                f"unknown_words = {self.words.unknown_words}: only the channel {FIXED!r} has such words: leave it out, "
+                f"or add --channels {FIXED}"
+            )
+        _check_encoder(self.words, self.views.names, self.objective.name)
         for name in self.views.names if self.words.cut_off else ():
             if VIEWS[name].needs != "tokens":
                 raise InputError(
@@ -213,15 +235,10 @@ class TrainConfig:
         return cls.from_flat(settings, "settings")
 
     @classmethod
-    def from_flat(cls, settings: Mapping[str, Any], place: str) -> Self:
-        """From settings by flat name, as flags give them.
+    def from_flat(cls, settings: Mapping[str, Any], source: str) -> Self:
+        """From settings by flat name, as flags give them; ``source`` says where they come from, for messages.
 
-        Args:
-            settings: ``corpus`` and ``views`` at least.
-            place: where they come from, for messages.
-
-        Raises:
-            InputError: for an unknown or missing name, or an invalid value.
+        Raises InputError for an unknown or missing name, or an invalid value.
         """
         tables: dict[str, dict[str, Any]] = {each.name: {} for each in fields(cls)}
         own = dict(settings)
@@ -229,59 +246,44 @@ class TrainConfig:
             if each.flat in own:
                 tables[section][each.name] = own.pop(each.flat)
             elif each.default is MISSING:
-                raise InputError(f"{place}: the setting {each.flat!r} is missing")
+                raise InputError(f"{source}: the setting {each.flat!r} is missing")
         objective = tables["objective"].get("name", ObjectiveChoice.name)
         views = tables["views"]["names"] if isinstance(tables["views"]["names"], list | tuple) else ()
         chosen = [("objective", objective, OBJECTIVES[objective].Config)] if objective in OBJECTIVES else []
         chosen += [("views", name, VIEWS[name].Config) for name in dict.fromkeys(views) if name in VIEWS]
+        belonging = set()
         for section, name, config in chosen:
             for each in settings_of(config):
                 if each.flat in own:
                     tables[section].setdefault(name, {})[each.name] = own[each.flat]
-        for flat in own.keys() - {each.flat for _, _, config in chosen for each in settings_of(config)}:
-            raise InputError(_not_chosen(flat, own[flat], objective, place))
-        return cls._of_tables(tables, "")
+                    belonging.add(each.flat)
+        for flat in own.keys() - belonging:
+            raise InputError(_not_chosen(flat, own[flat], objective, source))
+        return cls.from_table(tables, "")
 
     @classmethod
-    def from_table(cls, tables: Mapping[str, Any], place: str) -> Self:
-        """From the tables of a TOML file.
+    def from_table(cls, tables: Mapping[str, Any], source: str) -> Self:
+        """From the tables of a TOML file, whose ``source`` is for messages; defaults for missing ones.
 
-        Args:
-            tables: tables by name; defaults for missing ones.
-            place: the file, for messages.
-
-        Raises:
-            InputError: for an unknown or missing name, or an invalid value.
+        Raises InputError for an unknown or missing name, or an invalid value.
         """
-        classes = {each.name: each.type for each in fields(cls)}
-        for name in tables:
+        classes = {each.name: cast("type[Settings]", each.type) for each in fields(cls)}
+        for name, table in tables.items():
             if name not in classes:
-                raise InputError(f"{place}: unknown table [{name}]: the tables are {', '.join(classes)}")
-            if not isinstance(tables[name], Mapping):
+                raise InputError(f"{source}: unknown table [{name}]: the tables are {', '.join(classes)}")
+            if not isinstance(table, Mapping):
                 raise InputError(
-                    f"{place}: {name} = {tables[name]!r}: not a table: write [{name}] with its settings below it"
+                    f"{source}: {name} = {table!r}: not a table: write [{name}] with its settings below it"
                 )
-        return cls._of_tables(tables, place)
-
-    @classmethod
-    def _of_tables(cls, tables: Mapping[str, Mapping[str, Any]], place: str) -> Self:
         built: dict[str, Any] = {}
-        for each in fields(cls):
-            name, section, table = each.name, cast("type[Settings]", each.type), dict(tables.get(each.name, {}))
-            where = f"{place}: [{name}]" if place else ""
-            options = {key: table.pop(key) for key, value in tuple(table.items()) if isinstance(value, Mapping)}
-            if name == "views":
-                built[name] = _with_options(section, table, options, where)
-            elif name == "objective":
-                chosen = ObjectiveChoice.from_table(table, where).name
-                if others := options.keys() - {chosen}:
-                    raise InputError(
-                        f"{place}: [objective.{min(others)}]: the objective is {chosen!r}: remove the table"
-                    )
-                built[name] = _with_options(section, table, options.get(chosen), where)
-            else:
-                built[name] = section.from_table(table | options, where)
-        with _within(place):
+        for name, section in classes.items():
+            table = dict(tables.get(name, {}))
+            others: dict[str, Any] = {}
+            if section in (Views, ObjectiveChoice):  # tables of views and objectives are below theirs
+                inner = [key for key, value in table.items() if isinstance(value, Mapping)]
+                others["options"] = {key: table.pop(key) for key in inner}
+            built[name] = section.from_table(table, source and f"{source}: [{name}]", **others)
+        with within(source):
             return cls(**built)
 
     @classmethod
@@ -291,27 +293,25 @@ class TrainConfig:
             for each in settings_of(cast("type[Settings]", section.type)):
                 yield section.name, each
 
-    def own_settings(self) -> Iterator[tuple[str, Setting, Settings]]:
-        """All settings of this run, each with its table's name and the object that holds its value."""
+    def own_settings(self) -> Iterator[tuple[Setting, Any]]:
+        """All settings of this run, each with its value."""
         for section in fields(self):
-            holders = [getattr(self, section.name)]
-            options = getattr(holders[0], "options", None)
-            holders += [options] if isinstance(options, Settings) else (options or {}).values()
-            for holder in holders:
+            table = getattr(self, section.name)
+            for holder in (table, *_options(table).values()):
                 for each in settings_of(type(holder)):
-                    yield section.name, each, holder
+                    yield each, getattr(holder, each.name)
 
     def flat(self) -> dict[str, Any]:
         """The values by flat name."""
-        return {each.flat: getattr(holder, each.name) for _, each, holder in self.own_settings()}
+        return {each.flat: value for each, value in self.own_settings()}
 
     def table(self) -> dict[str, Any]:
         """The tables of ``config.toml``."""
-        tables = {each.name: getattr(self, each.name).table() for each in fields(self)}
-        own = self.objective.options.table() if self.objective.options else {}
-        tables["objective"] |= {self.objective.name: own} if own else {}
-        tables["views"] |= {name: each.table() for name, each in self.views.options.items()}
-        return tables
+        sections = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: section.table() | {key: own.table() for key, own in _options(section).items() if own.table()}
+            for name, section in sections.items()
+        }
 
     def replaced(self, **changes: Any) -> Self:
         """A copy with other values, by flat name; a new objective or view starts with its default settings.
@@ -319,42 +319,28 @@ class TrainConfig:
         Raises:
             InputError: as ``from_flat``; also if a replaced objective or view had a setting that is not at its default.
         """
-        flat = self.flat()
         objective = OBJECTIVES[changes.get("objective", self.objective.name)]
         configs = [objective.Config, *(VIEWS[name].Config for name in changes.get("views", self.views.names))]
-        known = {each.flat for config in configs for each in settings_of(config)}
-        known |= {each.flat for _, each in self.settings()}
-        for _, each, _ in self.own_settings():
-            if each.flat not in known and flat[each.flat] == each.default:
-                del flat[each.flat]
-        return type(self).from_flat(flat | changes, "settings")
+        declared = {each.flat for config in configs for each in settings_of(config)}
+        declared |= {each.flat for _, each in self.settings()}
+        own = {e.flat: value for e, value in self.own_settings() if e.flat in declared or value != e.default}
+        return type(self).from_flat(own | changes, "settings")
 
     def difference(self, other: "TrainConfig") -> str | None:
         """The flat name of the first setting that makes the other a different run; None if they are the same."""
         others = other.flat()
-        for _, each, holder in self.own_settings():
-            if each.compare and others.get(each.flat) != getattr(holder, each.name):
-                return each.flat
-        return None
+        differing = (e.flat for e, value in self.own_settings() if e.compare and others.get(e.flat) != value)
+        return next(differing, None)
 
 
-def _with_options(section: type[Any], table: dict[str, Any], options: Any, place: str) -> Any:
-    """A table's settings, with the options from the tables below it."""
-    plain = section.from_table(table, place)
-    with _within(place):
-        return replace(plain, options=options) if options else plain
+def _options(section: Settings) -> Mapping[str, Settings]:
+    """The own settings of the views or the objective that a table chooses, by name."""
+    if isinstance(section, ObjectiveChoice) and section.options:
+        return {section.name: section.options}
+    return section.options if isinstance(section, Views) else {}
 
 
-@contextmanager
-def _within(place: str) -> Iterator[None]:
-    """Add a place to errors, unless it is empty."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{place}: {error}" if place else str(error)) from None
-
-
-def _not_chosen(flat: str, value: Any, objective: str, place: str) -> str:
+def _not_chosen(flat: str, value: Any, objective: str, source: str) -> str:
     """The message for a setting that the run does not have."""
     if objectives := having(OBJECTIVES, flat):
         return (
@@ -363,8 +349,8 @@ def _not_chosen(flat: str, value: Any, objective: str, place: str) -> str:
         )
     if views := having(VIEWS, flat):
         return f"{flat} = {value!r}: only for the view {' or '.join(views)}: leave it out, or add the view"
-    known = ", ".join(each.flat for _, each in TrainConfig.settings())
-    return f"{place}: unknown setting {flat!r}: the settings are {known}"
+    common = ", ".join(each.flat for _, each in TrainConfig.settings())
+    return f"{source}: unknown setting {flat!r}: the settings are {common}"
 
 
 def having(registry: Registry[Any], flat: str) -> list[str]:
@@ -377,35 +363,7 @@ def loose_settings() -> frozenset[tuple[str, str]]:
     return frozenset((section, each.name) for section, each in TrainConfig.settings() if not each.compare)
 
 
-def path_settings() -> Iterator[tuple[str, str]]:
-    """The tables and names of settings that are local paths."""
-    return ((section, each.name) for section, each in TrainConfig.settings() if each.about.path)
-
-
-def check_channels(words: Words) -> None:
-    """Raise InputError unless the channels have the files that they read, and these a channel."""
-    channels, vectors = words.channels, words.vectors
-    listed = ",".join(channels)
-    if not channels or len(set(channels)) < len(channels):
-        raise InputError(f"channels = {listed!r}: name each channel once")
-    if FIXED in channels and not vectors:
-        raise InputError(
-            f"channels = {listed}: the channel {FIXED!r} needs word vectors: give a file with --vectors; "
-            "`structviews vectors` can make one"
-        )
-    if vectors and FIXED not in channels:
-        raise InputError(
-            f"vectors = {vectors}: only the channel {FIXED!r} reads them: add --channels {FIXED} or "
-            f"--channels {FIXED},{TRAINED}"
-        )
-    if words.unknown_words != ZERO and FIXED not in channels:
-        raise InputError(
-            f"unknown_words = {words.unknown_words}: only the channel {FIXED!r} has such words: leave it out, "
-            f"or add --channels {FIXED}"
-        )
-
-
-def check_encoder(words: Words, views: Sequence[str], objective: str) -> None:
+def _check_encoder(words: Words, views: Sequence[str], objective: str) -> None:
     """Raise InputError unless there is a pretrained encoder where one is read, and the rest can read it too."""
     contextual, pieces = CONTEXTUAL in words.channels, [name for name in views if VIEWS[name].reads_pieces]
     named = [("encoder", words.encoder, contextual or bool(pieces))]

@@ -43,9 +43,9 @@ def find_runs(folder: Path) -> list[Path]:
     Hidden folders, links to folders and what is within a run are not searched.
     """
     found = []
-    for place, inner, files in os.walk(folder):
+    for path, inner, files in os.walk(folder):
         if CONFIG in files:
-            found.append(Path(place))
+            found.append(Path(path))
             inner.clear()
         inner[:] = sorted(name for name in inner if not name.startswith("."))
     return found
@@ -62,11 +62,7 @@ def no_run(path: Path) -> InputError:
 
 
 def run_names(runs: Sequence[Path]) -> list[str]:
-    """Display names for several runs: their folders' names, or their paths where these clash.
-
-    Raises:
-        InputError: if a run is named twice.
-    """
+    """Display names for several runs: their folders' names, or their paths where these clash; each run once."""
     folders = [run.resolve() for run in runs]
     for i, folder in enumerate(folders):
         if folder in folders[:i]:
@@ -82,11 +78,7 @@ def weight_files(run: Path) -> list[Path]:
 
 
 def model_checksum(run: Path) -> str:
-    """Digest of a run's weights; with an expansion, sub-words or several members, of their files' joined digests.
-
-    Raises:
-        InputError: if it has no weights, or a file is damaged.
-    """
+    """Digest of a run's weights; with an expansion, sub-words or several members, of their files' joined digests."""
     paths = weight_files(run)
     if not paths:
         raise InputError(f"{run}: not a run: it has no {WEIGHTS}; give a folder that structviews train made")
@@ -95,11 +87,7 @@ def model_checksum(run: Path) -> str:
 
 
 def copy_run(run: Path, folder: Path) -> None:
-    """Copy a run whole, but for what only the continuation of its training needs; see ``new_folder``.
-
-    Raises:
-        InputError: if the folder is inside the run, or exists and is not empty.
-    """
+    """Copy a run whole, but for what only the continuation of its training needs, to a folder that is not there."""
     check_outside(run, folder)
     if holds_something(folder):
         raise InputError(f"{folder}: already exists: save to another folder")
@@ -133,11 +121,7 @@ def append_log(run: Path, entry: LogEntry, metrics: Mapping[str, float]) -> None
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:
-    """A run's log; empty if it has none. A last line that was cut short by a kill, or is damaged, is left out.
-
-    Raises:
-        InputError: if another line is not a log entry.
-    """
+    """A run's log; empty if it has none. A last line that is damaged, or cut short by a kill, is left out."""
     lines = (run / LOG).read_bytes().splitlines() if (run / LOG).exists() else []
     entries = []
     for number, line in enumerate(lines, 1):
@@ -149,10 +133,10 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def _log_entry(line: bytes, place: str) -> dict[str, Any]:
+def _log_entry(line: bytes, source: str) -> dict[str, Any]:
     remedy = "remove this line"
-    entry: dict[str, Any] = parse_json(line, LogEntry, place, remedy)
-    converted(metrics_of(entry), dict[str, float], place, remedy)
+    entry: dict[str, Any] = parse_json(line, LogEntry, source, remedy)
+    converted(metrics_of(entry), dict[str, float], source, remedy)
     return entry
 
 

@@ -74,8 +74,7 @@ class Parsed:
 
     Attributes:
         fingerprint: hash of the corpus' manifest.
-        parser: the parser's description.
-        tokeniser: the tokeniser's description.
+        parser, tokeniser: their descriptions.
         vectors: a ``VectorFile``, that of the fixed channel; empty without that channel.
         encoder: a ``PretrainedEncoder``, that of the contextual channel; empty without that channel.
         models: folder of the parser's models if one was named, else empty.
@@ -107,11 +106,7 @@ def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") 
 
 
 def load_config(path: Path) -> tuple[TrainConfig, Parsed]:
-    """Read a ``config.toml``: a run's, which says what it was trained on, or one written by hand.
-
-    Raises:
-        InputError: if it cannot be read, is not TOML, or has unknown or invalid settings.
-    """
+    """Read a ``config.toml``: a run's, which says what it was trained on, or one written by hand."""
     return config_of(read_toml(path, REMEDY), path)
 
 
@@ -122,23 +117,15 @@ def config_of(settings: Mapping[str, Any], path: Path) -> tuple[TrainConfig, Par
 
 
 def read_parsed(table: object, path: Path) -> Parsed:
-    """The table ``[parsed]`` of a ``config.toml``.
-
-    Raises:
-        InputError: if it is not what ``save_config`` writes.
-    """
-    known = checked(table, ParsedTable, f"{path}: [{PARSED}]", "remove the table, or restore the file")
-    if unknown := known.keys() - ParsedTable.__annotations__.keys():
+    """The table ``[parsed]`` of a ``config.toml``."""
+    values = checked(table, ParsedTable, f"{path}: [{PARSED}]", "remove the table, or restore the file")
+    if unknown := values.keys() - ParsedTable.__annotations__.keys():
         raise InputError(f"{path}: [{PARSED}] has an unknown {min(unknown)!r}: remove it")
-    return Parsed(**known)
+    return Parsed(**values)
 
 
 def run_kind(run: Path) -> str:
-    """The kind of run in a folder: ``trained`` unless its ``config.toml`` names another.
-
-    Raises:
-        InputError: if it is not a run's folder.
-    """
+    """The kind of run in a folder: ``trained`` unless its ``config.toml`` names another."""
     return kind_of(read_settings(run))
 
 
@@ -148,11 +135,7 @@ def kind_of(settings: Mapping[str, Any]) -> str:
 
 
 def run_views(run: Path) -> list[str]:
-    """The views of a run, with those that its objective added; for a joined run those of all its members.
-
-    Raises:
-        InputError: if it is not a run's folder, or its settings name no views.
-    """
+    """The views of a run, with those that its objective added; for a joined run those of all its members."""
     settings = read_settings(run)
     views = _table(settings, "views").get("names")
     if not isinstance(views, list) or not all(isinstance(view, str) for view in views):
@@ -177,11 +160,7 @@ def _table(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def read_settings(run: Path) -> dict[str, Any]:
-    """Read a run's ``config.toml``.
-
-    Raises:
-        InputError: if it is not a run's folder.
-    """
+    """Read a run's ``config.toml``; raises InputError if it is not a run's folder."""
     if not os.path.isfile(run / CONFIG):  # unlike Path.is_file, no error for a name that is too long
         raise no_run(run)
     return read_toml(run / CONFIG, REMEDY)
@@ -190,29 +169,21 @@ def read_settings(run: Path) -> dict[str, Any]:
 def write_settings(run: Path, settings: Mapping[str, Any]) -> None:
     """Write a run's ``config.toml``; nested mappings become TOML tables, tuples arrays."""
     # Our own writer avoids a dependency: TOML's strings, numbers, booleans and arrays are JSON's.
-    text = toml_text(settings)
-    write_bytes(run / CONFIG, text.encode("utf-8"))
+    write_bytes(run / CONFIG, toml_text(settings).encode("utf-8"))
 
 
 def load_run(run: Path) -> tuple[TrainConfig, Parsed]:
-    """Read the configuration from a run's folder.
-
-    Raises:
-        InputError: if it is not a run's folder.
-    """
+    """Read the configuration from a run's folder."""
     return config_of(read_settings(run), run / CONFIG)
 
 
 def toml_text(table: Mapping[str, Any], name: str = "") -> str:
     """Settings as TOML, below a heading if the table has a ``name``."""
-    lines = [f"{_key(key)} = {toml_value(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
+    keys = {key: key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key) for key in table}
+    lines = [f"{keys[key]} = {toml_value(value)}\n" for key, value in table.items() if not isinstance(value, dict)]
     text = (f"\n[{name}]\n" if name else "") + "".join(lines)
     inner = {key: value for key, value in table.items() if isinstance(value, dict)}
-    return text + "".join(toml_text(value, f"{name}.{_key(key)}".lstrip(".")) for key, value in inner.items())
-
-
-def _key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_value(key)
+    return text + "".join(toml_text(value, f"{name}.{keys[key]}".lstrip(".")) for key, value in inner.items())
 
 
 def toml_value(value: Any) -> str:

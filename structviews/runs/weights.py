@@ -20,14 +20,10 @@ from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder
 from structviews.runtime.device import TooLargeError, Unfilled
 from structviews.runtime.documents import checked
 from structviews.runtime.seals import damaged, read_arrays, read_head, read_tensors, write_arrays
+from structviews.runtime.wording import reason
 from structviews.words import CONTEXTUAL, FIXED
 from structviews.words.sub_words import LONGEST_NGRAM, SubWords
 from structviews.words.vocabulary import Vocabulary
-
-
-def save_weights(run: Path, model: nn.Module) -> None:
-    """Write ``model.safetensors`` atomically."""
-    write_weights(run, model.state_dict())
 
 
 def write_weights(run: Path, weights: Mapping[str, Tensor], notes: Mapping[str, Any] | None = None) -> None:
@@ -43,12 +39,7 @@ BESIDE = 2**24
 def build_for_weights(run: Path, build: Callable[[], Built]) -> Built:
     """Build a model for a run's weights, which takes no more memory than they need, whatever its settings ask for.
 
-    Args:
-        run: the run's folder.
-        build: makes the model; its first weights are not drawn.
-
-    Raises:
-        InputError: if the weights are missing or damaged, or the model is larger.
+    Its first weights are not drawn. Raises InputError if the weights are missing or damaged, or the model is larger.
     """
     shapes = read_head(_weights(run), REMEDY).shapes
     try:
@@ -59,11 +50,7 @@ def build_for_weights(run: Path, build: Callable[[], Built]) -> Built:
 
 
 def load_weights(run: Path, model: nn.Module) -> None:
-    """Read ``model.safetensors`` into a model.
-
-    Raises:
-        InputError: if it is missing, damaged, or of another model.
-    """
+    """Read ``model.safetensors`` into a model; raises InputError if it is missing, damaged, or of another model."""
     shapes = read_head(_weights(run), REMEDY).shapes
     for name, tensor in model.state_dict().items():
         _check_shape(run, name, shapes.get(name), tuple(tensor.shape))
@@ -72,7 +59,7 @@ def load_weights(run: Path, model: nn.Module) -> None:
     try:
         model.load_state_dict(read_weights(run))
     except RuntimeError as error:
-        raise _other_weights(run, error) from None
+        raise _other_weights(run, reason(error)) from None
     for name, digest in digests.items():
         if not torch.equal(model.get_buffer(name), digest):
             raise InputError(
@@ -83,16 +70,9 @@ def load_weights(run: Path, model: nn.Module) -> None:
 
 @torch.no_grad()
 def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str] = ()) -> None:
-    """Copy a run's weights into another model, whose word tables may have further rows after the run's.
+    """Copy a run's weights into another model, whose word tables have the run's ``n_words`` rows, then further ones.
 
-    Args:
-        run: the run's folder.
-        model: a model with the same encoders.
-        n_words: number of rows of the run's word tables.
-        fresh: parts of names, such as ``.objective.``, of weights not to copy.
-
-    Raises:
-        InputError: if the weights are missing, damaged, or of another model.
+    Weights whose names have a part in ``fresh``, such as ``.objective.``, are left as they are.
     """
     weights = read_weights(run)
     for name, tensor in model.state_dict().items():
@@ -104,11 +84,7 @@ def start_from(run: Path, model: nn.Module, n_words: int, fresh: Collection[str]
 
 
 def read_weights(run: Path) -> dict[str, Tensor]:
-    """The weights of a run by name.
-
-    Raises:
-        InputError: if they are missing or damaged.
-    """
+    """The weights of a run by name; raises InputError if they are missing or damaged."""
     return read_tensors(_weights(run), REMEDY)[0]
 
 
@@ -124,9 +100,8 @@ def _check_shape(run: Path, name: str, found: tuple[int, ...] | None, wanted: tu
         raise _other_weights(run, f"{name} {there}, expected {wanted}")
 
 
-def _other_weights(run: Path, what: object) -> InputError:
-    reason = " ".join(str(what).split())[:200]
-    return InputError(f"{run / WEIGHTS}: not the weights of this run's model: {reason}: train it again with --out")
+def _other_weights(run: Path, why: str) -> InputError:
+    return InputError(f"{run / WEIGHTS}: not the weights of this run's model: {why}: train it again with --out")
 
 
 def save_vocabularies(run: Path, vocabularies: Mapping[str, Vocabulary]) -> None:
@@ -137,11 +112,7 @@ def save_vocabularies(run: Path, vocabularies: Mapping[str, Vocabulary]) -> None
 
 
 def load_words(run: Path, channel: str, uncased: bool = False) -> Vocabulary:
-    """Read the vocabulary of one of a run's channels; ``uncased`` if its words are looked up in lower case.
-
-    Raises:
-        InputError: if it is missing or damaged.
-    """
+    """Read the vocabulary of one of a run's channels; ``uncased`` if its words are looked up in lower case."""
     path = run / WORDS
     text = read_arrays(path, REMEDY).get(channel)
     if text is None:
@@ -153,11 +124,7 @@ def load_words(run: Path, channel: str, uncased: bool = False) -> Vocabulary:
 
 
 def load_vocabularies(run: Path, config: TrainConfig, parsed: Parsed) -> dict[str, Vocabulary]:
-    """Read the vocabularies of a run's channels.
-
-    Raises:
-        InputError: if they are missing or damaged, or the encoder of the contextual channel is missing or has changed.
-    """
+    """Read the vocabularies of a run's channels; raises InputError if one, or the encoder, is missing or changed."""
     return {
         channel: ContextualWords(_encoder_of(run, config, parsed))
         if channel == CONTEXTUAL
@@ -187,11 +154,7 @@ def _encoder_of(run: Path, config: TrainConfig, parsed: Parsed) -> FrozenEncoder
 
 
 def load_blueprint(run: Path, config: TrainConfig) -> Blueprint | None:
-    """What makes the encoder of a run's transformer; None if no view is one.
-
-    Raises:
-        InputError: if it is missing or damaged, or of another run.
-    """
+    """What makes the encoder of a run's transformer; None if no view is one."""
     return Blueprint.read(run / ENCODER, REMEDY) if config.reads_pieces else None
 
 
@@ -220,11 +183,7 @@ def save_sub_words(run: Path, sub_words: SubWords) -> None:
 
 
 def load_sub_words(run: Path, dim: int) -> SubWords:
-    """Read the n-grams of a run's word vectors of ``dim`` dimensions.
-
-    Raises:
-        InputError: if they are missing, damaged, or of other vectors.
-    """
+    """Read the n-grams of a run's word vectors of ``dim`` dimensions; raises InputError if they are not that."""
     path = run / SUB_WORDS
     lengths: Lengths = checked(read_head(path, REMEDY).notes, Lengths, path, REMEDY)
     arrays = read_arrays(path, REMEDY)

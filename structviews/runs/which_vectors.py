@@ -1,6 +1,6 @@
 """How a sentence's vector is computed at test time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -10,6 +10,8 @@ from structviews.settings import Settings, setting
 
 POOLINGS = ("vector", "pooled", "mean")
 JOINS = ("concatenation", "average")
+# Settings with a weight for each view.
+WEIGHTS = ("view_weights", "similarity_view_weights")
 
 
 @dataclass(frozen=True)
@@ -62,22 +64,18 @@ class Representation(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, weights in self._weights():
-            if not any(weights):
+        for name in WEIGHTS:
+            weights = getattr(self, name)
+            if weights and not any(weights):
                 raise InputError(f"{name} = {listed(weights)}: leaves out all views: give one of them more than 0")
         if self.transductive and not self.remove_component:
             raise InputError("transductive = true, but no component is removed: give --remove-component too")
 
-    def _weights(self) -> Iterator[tuple[str, tuple[float, ...]]]:
-        """The weights that are set, each with its name."""
-        for name in ("view_weights", "similarity_view_weights"):
-            if weights := getattr(self, name):
-                yield name, weights
-
     def check_views(self, views: Sequence[str]) -> None:
         """Raise InputError unless there is a weight for each of these views, or none at all."""
-        for name, weights in self._weights():
-            if len(weights) != len(views):
+        for name in WEIGHTS:
+            weights = getattr(self, name)
+            if weights and len(weights) != len(views):
                 raise InputError(
                     f"{name} = {listed(weights)}: {counted(len(weights), 'weight')} for "
                     f"{counted(len(views), 'view')}: give one each for {', '.join(views)}"

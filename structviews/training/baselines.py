@@ -15,7 +15,7 @@ from structviews.errors import InputError, unknown
 from structviews.runs import RUNS
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import KIND, PARSED, Parsed, save_config, write_settings
-from structviews.runs.weights import save_weights
+from structviews.runs.weights import write_weights
 from structviews.runtime.files import new_folder
 from structviews.runtime.terminal import Terminal, rate_bar
 from structviews.training.trainer import Training
@@ -67,7 +67,7 @@ def make_baseline(
             with rate_bar(console, f"reading {vectors}", "MB", 10**6) as reading:
                 file = WordVectors.open(vectors, reading)
         if name == RANDOM:
-            settings = {"corpus": str(opened.path), "out": str(out)} | (encoders or {})
+            settings: dict[str, Any] = {"corpus": str(opened.path), "out": str(out)} | (encoders or {})
             settings |= {"vectors": str(vectors)} if vectors else {}
             contextual = any(not VIEWS[name].reads_pieces for name in settings.get("views", ()))
             read = {FIXED: "vectors" in settings, CONTEXTUAL: "encoder" in settings and contextual}
@@ -77,11 +77,22 @@ def make_baseline(
             config = TrainConfig.from_flat(settings, "command line")
             training = Training(config.replaced(out=str(run)))
             training.save_words()
-            save_weights(run, training.model)
+            write_weights(run, training.model.state_dict())
             save_config(run, config, training.inputs.parsed, RANDOM)
             training.save_components()
+            return out
+        parsed = Parsed.of(opened, file)
+        embedder: WordBaseline | TransformerBaseline
+        if file:
+            embedder = WordBaseline.fit(name, file, WordStatistics.of_corpus(opened, file.uncased), parsed)
         else:
-            _make_fixed(name, opened, Path(path), file, run, console)
+            embedder = TransformerBaseline(Path(path), parsed)
+        settings = {KIND: BASELINE, BASELINE: name, **embedder.write(run)}
+        settings |= {"data": {"corpus": str(opened.path)}, "views": {"names": embedder.views}}
+        sample = reference_sentences(opened, np.arange(len(opened)))
+        with rate_bar(console, "encoding", "sentences") as progress:
+            save_components(run, embedder.fit_components(sample, progress))
+        write_settings(run, settings | {"representation": embedder.representation.table(), PARSED: asdict(parsed)})
     return out
 
 
@@ -89,21 +100,3 @@ def default_folder(kind: str, encoders: Mapping[str, Any]) -> Path:
     """Where a baseline goes: named after itself, after its encoders' views too, or after its pretrained model."""
     name, _, path = kind.partition(":")
     return RUNS / (Path(path).resolve().name if path else "-".join((name, *encoders.get("views", ()))))
-
-
-def _make_fixed(
-    kind: str, corpus: ParsedCorpus, model: Path, vectors: WordVectors | None, run: Path, console: Console
-) -> None:
-    """Save a baseline made from word vectors or from a pretrained model."""
-    parsed = Parsed.of(corpus, vectors)
-    embedder: WordBaseline | TransformerBaseline
-    if vectors:
-        embedder = WordBaseline.fit(kind, vectors, WordStatistics.of_corpus(corpus, vectors.uncased), parsed)
-    else:
-        embedder = TransformerBaseline(model, parsed)
-    settings: dict[str, Any] = {KIND: BASELINE, BASELINE: kind, **embedder.write(run)}
-    settings |= {"data": {"corpus": str(corpus.path)}, "views": {"names": embedder.views}}
-    sample = reference_sentences(corpus, np.arange(len(corpus)))
-    with rate_bar(console, "encoding", "sentences") as progress:
-        save_components(run, embedder.fit_components(sample, progress))
-    write_settings(run, settings | {"representation": embedder.representation.table(), PARSED: asdict(parsed)})

@@ -19,6 +19,7 @@ from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runtime.documents import converted
 from structviews.runtime.files import writing
 from structviews.runtime.seals import damaged, read_head, read_tensors, write_arrays
+from structviews.runtime.wording import reason
 from structviews.settings import MOST_EPOCHS, MOST_STEPS, settings_of
 
 MOST_RANKS = 2**16
@@ -29,14 +30,7 @@ IN_COMMON = ("views", "channels", "hidden", "word_dim", "word_pooling", "conditi
 
 @dataclass(frozen=True)
 class Progress:
-    """The progress of a training run.
-
-    Attributes:
-        step: number of steps taken.
-        epoch, batch: the next batch of each rank.
-        finished: whether training has ended.
-        ranks: number of processes that train.
-    """
+    """The progress of a training run: steps taken, each rank's next epoch and batch, whether it ended, and ranks."""
 
     step: Annotated[int, Meta(ge=0, le=MOST_STEPS)] = 0
     epoch: Annotated[int, Meta(ge=0, le=MOST_EPOCHS)] = 0
@@ -60,15 +54,9 @@ def save_state(
     progress: Progress,
     random: np.ndarray | None = None,
 ) -> None:
-    """Write everything needed to resume to one file, then delete the previous one.
+    """Write everything needed to resume to one file, then delete the previous one: one remains after a kill.
 
-    If the process is killed, one complete file remains.
-
-    Args:
-        run: its folder.
-        model, optimiser: their states are saved.
-        progress: where to resume from.
-        random: ``(ranks, n)`` the ``random_state`` of all ranks; this process' own by default.
+    ``random (ranks, n)`` are the ``random_state`` of all ranks; this process' own by default.
     """
     folder = run / STATE
     folder.mkdir(exist_ok=True)
@@ -100,15 +88,9 @@ def mark(run: Path, finished: bool) -> None:
 
 
 def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, rank: int = 0) -> Progress:
-    """Restore model, optimiser and random number generators from a run's latest checkpoint.
+    """Restore model, optimiser and random number generators, of one ``rank``, from a run's latest checkpoint.
 
-    Args:
-        run: its folder.
-        model, optimiser: restored in place.
-        rank: whose random state to restore; a rank without a saved one keeps its current state.
-
-    Raises:
-        InputError: if the checkpoint is damaged, or of another model.
+    A rank without a saved random state keeps its own. Raises InputError for a checkpoint that is damaged, or another's.
     """
     path = _newest(run)
     if path is None:
@@ -118,7 +100,7 @@ def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, ra
     try:
         model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
     except RuntimeError as error:
-        raise InputError(f"{path}: of another model: {' '.join(str(error).split())[:200]}") from None
+        raise InputError(f"{path}: of another model: {reason(error)}") from None
     states: dict[int, dict[str, Any]] = {}
     for name, tensor in tensors.items():
         if name.startswith("optimiser."):
@@ -144,20 +126,13 @@ def is_finished(config: TrainConfig, parsed: Parsed) -> bool:
     progress = read_progress(run) if (run / CONFIG).is_file() else None
     if progress is None or not progress.finished:
         return False
-    stored, of_stored = load_run(run)
-    same = (of_stored.fingerprint, of_stored.vectors, of_stored.encoder)
-    return not config.difference(stored) and same == (parsed.fingerprint, parsed.vectors, parsed.encoder)
+    return not _difference(config, parsed)
 
 
 def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     """Create a run's folder, or check that it holds this same run.
 
-    Args:
-        config: the settings.
-        parsed: identifies the corpus, the word vectors and the encoder.
-
-    Raises:
-        InputError: as ``check_same``; if the folder is there but is not a run, or cannot be made.
+    Raises InputError as ``check_same``; or if the folder is there but is not a run, or cannot be made.
     """
     run = Path(config.data.out)
     there = check_same(config, parsed)
@@ -174,46 +149,45 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
 
 
 def check_same(config: TrainConfig, parsed: Parsed | None = None) -> bool:
-    """Whether there is a run in the folder.
+    """Whether there is a run in the folder; of ``parsed``, what it was trained on, None looks at the settings alone.
 
-    Args:
-        config: the settings that it must have.
-        parsed: what it must have been trained on; None to look at the settings alone.
-
-    Raises:
-        InputError: if it has other settings, another corpus, other word vectors or another encoder.
+    Raises InputError if it has other settings, another corpus, other word vectors or another encoder.
     """
     run = Path(config.data.out)
     if not (run / CONFIG).is_file():
         return False
-    stored, of_stored = load_run(run)
+    if difference := _difference(config, parsed):
+        raise InputError(f"{run}: {difference} another folder with --out")
+    return True
+
+
+def _difference(config: TrainConfig, parsed: Parsed | None) -> str:
+    """In what the run in the folder differs, and what could be given instead; empty if it is the same."""
+    stored, of_stored = load_run(Path(config.data.out))
     if name := config.difference(stored):
         old, new = (each.flat().get(name, "none") for each in (stored, config))
-        raise InputError(f"{run}: holds a run with {name} = {old!r}, not {new!r}: give another folder with --out")
+        return f"holds a run with {name} = {old!r}, not {new!r}: give"
     if parsed is None:
-        return True
+        return ""
     if of_stored.fingerprint != parsed.fingerprint:
-        what = f"on another version of {config.data.corpus}: give"
-    elif of_stored.vectors != parsed.vectors:
-        what = f"with other vectors than {config.words.vectors}: give those, or"
-    elif of_stored.encoder != parsed.encoder:
-        what = f"with another encoder, or other layers of it, than {config.words.encoder}: give that, or"
-    else:
-        return True
-    raise InputError(f"{run}: was trained {what} another folder with --out")
+        return f"was trained on another version of {config.data.corpus}: give"
+    if of_stored.vectors != parsed.vectors:
+        return f"was trained with other vectors than {config.words.vectors}: give those, or"
+    if of_stored.encoder != parsed.encoder:
+        return f"was trained with another encoder, or other layers of it, than {config.words.encoder}: give that, or"
+    return ""
 
 
 def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
     """The settings of the run that ``config``, on the data that ``parsed`` identifies, starts from.
 
-    Raises:
-        InputError: if it is not a run, or has other encoders or decoders, or other data.
+    Raises InputError if it is not a run, or has other encoders or decoders, or other data.
     """
     source = config.data.init_from
     stored, of_stored = load_run(Path(source))
     old, new = stored.flat(), config.flat()
     options = config.views.options.values()
-    of_views = (each.flat for own in options for each in settings_of(type(own)) if not each.about.training)
+    of_views = (each.flat for own in options for each in settings_of(type(own)) if not each.training)
     for name in (*IN_COMMON, *of_views):
         if name in old.keys() & new.keys() and old[name] != new[name]:
             was, now = (",".join(v) if isinstance(v, tuple) else str(v) for v in (old[name], new[name]))
@@ -234,11 +208,7 @@ def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
 
 
 def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
-    """The configuration of a run, with another number of epochs or steps if given.
-
-    Raises:
-        InputError: if ``run`` is not a run's folder.
-    """
+    """The configuration of a run, with another number of epochs or steps if given."""
     config, _ = load_run(run)
     changes: dict[str, Any] = {"out": str(run), "epochs": epochs, "steps": steps}
     return config.replaced(**{name: value for name, value in changes.items() if value is not None})

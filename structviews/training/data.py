@@ -6,10 +6,9 @@ Shapes: U distinct words of a step.
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -39,40 +38,19 @@ from structviews.words.word_settings import RANDOM
 COMPARED = 1000
 
 
-@dataclass(frozen=True)
 class Inputs:
-    """The files that a run reads, opened once.
+    """The files that a run reads, opened once: its corpus, vectors and encoder, and ``parsed``, which identifies them.
 
-    Attributes:
-        corpus: the parsed corpus.
-        vectors: the vector file of the fixed channel; None without that channel.
-        encoder: what the contextual channel reads or a view begins from; None if there is neither.
+    The vectors are those of the fixed channel, the encoder is what the contextual channel reads or a view begins from;
+    None if they are not read. Raises InputError if one is missing or invalid, or the encoder lacks a layer.
     """
 
-    corpus: ParsedCorpus
-    vectors: WordVectors | None
-    encoder: FrozenEncoder | None
-
-    @classmethod
-    def open(cls, config: TrainConfig, progress: OnProgress | None = None) -> Self:
-        """Open what the settings name.
-
-        Args:
-            config: the settings.
-            progress: see ``WordVectors.open``.
-
-        Raises:
-            InputError: if one is missing or invalid, or the encoder does not have the layers that are named.
-        """
+    def __init__(self, config: TrainConfig, progress: OnProgress | None = None) -> None:
         words = config.words
-        vectors = WordVectors.open(words.vectors, progress) if FIXED in words.channels else None
-        encoder = FrozenEncoder.open(words.encoder, words.pooling) if words.encoder else None
-        return cls(ParsedCorpus.open(config.data.corpus), vectors, encoder)
-
-    @cached_property
-    def parsed(self) -> Parsed:
-        """What identifies them."""
-        return Parsed.of(self.corpus, self.vectors, self.encoder.identity if self.encoder else None)
+        self.vectors = WordVectors.open(words.vectors, progress) if FIXED in words.channels else None
+        self.encoder = FrozenEncoder.open(words.encoder, words.pooling) if words.encoder else None
+        self.corpus = ParsedCorpus.open(config.data.corpus)
+        self.parsed = Parsed.of(self.corpus, self.vectors, self.encoder.identity if self.encoder else None)
 
     def words(self, config: TrainConfig) -> tuple[dict[str, Vocabulary], Tensor | None]:
         """The vocabulary of each channel, and the fixed channel's table ``(words, dim)``."""
@@ -92,12 +70,9 @@ class Inputs:
 
 
 class Step(NamedTuple):
-    """The data of one step.
+    """The data of one step: the run's progress after it, and the batches, on the device.
 
-    Attributes:
-        progress: that of the run after it.
-        batches: on the device.
-        words: by channel, the ids ``(U,)`` of its word table that occur in them, ascending, on the CPU.
+    ``words`` has for each channel the ids ``(U,)`` of its word table that occur in them, ascending, on the CPU.
     """
 
     progress: Progress
@@ -107,14 +82,6 @@ class Step(NamedTuple):
 
 class Data:
     """The sentences that a run trains and validates on, and this rank's batches of them.
-
-    Args:
-        config: the settings.
-        inputs: the corpus, and the encoder of the contextual channel.
-        vocabularies: by channel.
-        model: says what batches must have.
-        blueprint: of the encoder whose pieces some views read.
-        ranks: the processes that train together.
 
     Attributes:
         train_rows, held_out_rows: ascending indices of sentences in the corpus.
@@ -133,9 +100,11 @@ class Data:
         model: Model,
         blueprint: Blueprint | None,
         ranks: Ranks,
+        device: torch.device,
     ) -> None:
         self.config = config
         self.ranks = ranks
+        self.device = device
         self.corpus = inputs.corpus
         contextual = inputs.encoder if CONTEXTUAL in config.words.channels else None
         self.states = StoredStates.find(self.corpus, contextual) if contextual else None
@@ -151,11 +120,7 @@ class Data:
             {CONTEXTUAL: self.states} if self.states else None,
             blueprint.aligner if blueprint else None,
         )
-        self._split()
-
-    def _split(self) -> None:
-        """Hold out some of the documents, and note where the others begin."""
-        config = self.config
+        # Some of the documents are held out.
         documents = indivisible(self.reader.documents(), self.reads_neighbours)
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
@@ -165,13 +130,13 @@ class Data:
             )
         firsts = np.flatnonzero(np.diff(documents[self.train_rows], prepend=-1))
         self._document_starts = np.append(firsts, len(self.train_rows))
-        shares = np.diff(deal(self._document_starts, self.ranks.count))
+        shares = np.diff(deal(self._document_starts, ranks.count))
         if shares.min() < 2:
             raise InputError(
                 f"{config.data.corpus}: has enough training documents for {(shares >= 2).sum()} of "
-                f"{self.ranks.count} processes: give torchrun a smaller --nproc-per-node"
+                f"{ranks.count} processes: give torchrun a smaller --nproc-per-node"
             )
-        self.left_out = 1 - self.ranks.count * shares.min() / shares.sum()
+        self.left_out = 1 - ranks.count * shares.min() / shares.sum()
 
     def epoch_length(self, epoch: int, ranks: int | None = None) -> int:
         """Batches per rank in an epoch: the smallest number that any rank has."""
@@ -205,10 +170,10 @@ class Data:
         whole = batch - batch % self.config.optimisation.accumulate
         return replace(progress, batch=whole, ranks=self.ranks.count)
 
-    def steps(self, start: Progress, device: torch.device) -> Iterator[Step]:
+    def steps(self, start: Progress) -> Iterator[Step]:
         """The data of each step from ``start`` on, from this rank's share."""
-        if device.type == "cuda":  # each thread has its own current GPU
-            torch.cuda.set_device(device)
+        if self.device.type == "cuda":  # each thread has its own current GPU
+            torch.cuda.set_device(self.device)
         c, number, rank = self.config.optimisation, start.step, self.ranks.rank
         first, last = deal(self._document_starts, self.ranks.count)[rank : rank + 2]
         own, shuffled = self.train_rows[first:last], not self.reads_neighbours
@@ -227,13 +192,12 @@ class Data:
                     ids = [batch.ids[name].own.numpy() for batch in batches]
                     words[name] = ids[0] if len(ids) == 1 else np.unique(np.concatenate(ids))
                 progress = Progress(number, *following, ranks=self.ranks.count)
-                yield Step(progress, [batch.to(device) for batch in batches], words)
+                yield Step(progress, [batch.to(self.device) for batch in batches], words)
 
-    def check(self) -> None:
-        """Warn if there is nothing to validate on.
+    def check(self) -> bool:
+        """Whether some training sentence has a context; true of any corpus if the objective reads no contexts.
 
-        Raises:
-            InputError: if the training sentences are all the same, by a sample of them.
+        Warns if there is nothing to validate on. Raises InputError if a sample of the sentences is all the same.
         """
         sample = self.train_rows[:: max(1, len(self.train_rows) // COMPARED)].tolist()
         first = self.corpus.sentence(sample[0]).tokens
@@ -242,11 +206,8 @@ class Data:
                 f"{self.corpus.path}: all its sentences are the same, so there is nothing to learn: give another corpus"
             )
         if self.config.data.held_out and not len(self.held_out_rows) and self.ranks.leads:
-            what = "one document, which is not split: none is held out for validation"
-            warnings.warn(f"{self.corpus.path}: {what}", stacklevel=3)
-
-    def has_neighbours(self) -> bool:
-        """Whether some training sentence has a context; true of any corpus if the objective reads no contexts."""
+            message = "one document, which is not split: none is held out for validation"
+            warnings.warn(f"{self.corpus.path}: {message}", stacklevel=3)
         if not self.reads_neighbours:
             return True
         chosen = np.isin(np.arange(len(self.corpus)), self.train_rows, assume_unique=True)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +19,8 @@ from structviews.runtime.processes import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal, rate_bar, say
 from structviews.training.checkpoint import Progress, is_finished, mark, open_run
 from structviews.training.data import Inputs, Step
-from structviews.training.ranks import Agreement, Ranks
-from structviews.training.reporting import Reporter, Silent, cosines, require_tensorboard
+from structviews.training.ranks import Ranks
+from structviews.training.reporting import Reporter, cosines, require_tensorboard
 from structviews.training.trainer import Training, flat, training_bytes
 from structviews.words import CONTEXTUAL
 
@@ -50,9 +50,9 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
     with creating(run) if ranks.leads else nullcontext():
         with rate_bar(console, f"reading {config.words.vectors}", "MB", 10**6) as reading:
             # The leader writes a cache file of vectors, and fetches an encoder, which the others then find.
-            inputs = Inputs.open(config, reading) if ranks.leads else None
+            inputs = Inputs(config, reading) if ranks.leads else None
             ranks.wait()
-            inputs = inputs or Inputs.open(config)
+            inputs = inputs or Inputs(config)
         if is_finished(config, inputs.parsed):
             say(console, f"{run}: already trained")
             return run
@@ -66,7 +66,10 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             monitor = None
             if config.monitoring.eval_every and ranks.leads:
                 bar.stage(f"parsing {config.monitoring.eval_task}")
-                monitor = open_monitor(training)
+                # Evaluation brings scikit-learn, two seconds that a run without --eval-every need not wait for.
+                from structviews.training.monitor import Monitor  # noqa: PLC0415
+
+                monitor = Monitor(training)
             if ranks.leads:
                 open_run(config, inputs.parsed)
                 training.save_words()
@@ -82,11 +85,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
                 source = f"read from {training.data.states.path}" if training.data.states else computed
                 say(console, f"states of {config.words.encoder}: {source}")
             start = training.restore()
-            reporter = Silent()
-            if ranks.leads:
-                objectives = {name: channel.objective for name, channel in training.model.each()}
-                last, events = training.data.last_step(start), config.monitoring.tensorboard
-                reporter = Reporter(run, start, objectives, console, bar, last, events)
+            reporter = Reporter(training, start, console, bar)
             progress = _take_steps(training, start, reporter, monitor)
             training.save(progress)
         if ranks.leads:
@@ -96,13 +95,18 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
     return run
 
 
-def _take_steps(training: Training, start: Progress, reporter: Silent, monitor: "Monitor | None") -> Progress:
+def _take_steps(training: Training, start: Progress, reporter: Reporter, monitor: "Monitor | None") -> Progress:
     """Take all steps from ``start`` on; return the progress reached."""
     monitoring, progress = training.config.monitoring, start
     with stop_signals() as stopped:
-        for step in prefetch(training.steps(start)):
-            agreed = training.agree(step, stopped())
-            save_or_stop(training, agreed, progress)
+        for step in chain(prefetch(training.steps(start)), [None]):
+            agreed = training.agree(step or Step(progress, [], {}), stopped())
+            if agreed.signal or agreed.due:
+                training.save(progress)
+            if agreed.signal:
+                raise Interrupted(agreed.signal, progress.step)
+            if step is None:
+                break
             progress = step.progress
             metrics, vectors = training.step(*step.batches, words=agreed.words)
             reporter.count(progress, agreed.sentences)
@@ -113,33 +117,12 @@ def _take_steps(training: Training, start: Progress, reporter: Silent, monitor: 
                 reporter.step(progress, means)
             # The progress after an epoch is the start of the next.
             if progress.batch == 0 or progress.step % monitoring.validate_every == 0:
-                reporter.validation(progress, training.validate)
+                reporter.validation(progress)
             if monitor and progress.step % monitoring.eval_every == 0:
-                reporter.evaluation(progress, monitor.score)
-        save_or_stop(training, training.agree(Step(progress, [], {}), stopped()), progress)
+                reporter.evaluation(progress, monitor.score())
         if progress.batch and progress.step % monitoring.validate_every:  # not validated yet
-            reporter.validation(progress, training.validate)
+            reporter.validation(progress)
     return progress
-
-
-def open_monitor(training: Training) -> "Monitor":
-    """A monitor for a run's evaluation task; parses its sentences."""
-    # Evaluation brings scikit-learn, two seconds that a run without --eval-every need not wait for.
-    from structviews.training.monitor import Monitor  # noqa: PLC0415
-
-    return Monitor(training)
-
-
-def save_or_stop(training: Training, agreed: Agreement, progress: Progress) -> None:
-    """Between steps: save a checkpoint if due, and stop if a signal asked for it.
-
-    Raises:
-        Interrupted: after saving, if a signal asked to stop.
-    """
-    if agreed.signal or agreed.due:
-        training.save(progress)
-    if agreed.signal:
-        raise Interrupted(agreed.signal, progress.step)
 
 
 def sweep_jobs(
@@ -149,17 +132,10 @@ def sweep_jobs(
     settings: Mapping[str, Any],
     base: TrainConfig | None = None,
 ) -> list[TrainConfig]:
-    """The settings of all runs, ordered by seed, so that the first complete table is ready early.
+    """The settings of all runs, by seed from 1, so that the first complete table is ready early.
 
-    Args:
-        sets: the views of each set.
-        seeds: number of seeds, counted from 1.
-        folder: parent of the runs' folders, which are named after views and seed.
-        settings: common to all runs.
-        base: where the other settings come from; by default their defaults.
-
-    Raises:
-        InputError: for an invalid setting, or a set given twice.
+    ``sets`` are their views; the runs go below ``folder``, named after views and seed. ``settings`` are common to all,
+    and go before those of ``base``.
     """
     if not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"seeds = {seeds}: give at least 1 and at most {MOST_SEEDS}")
@@ -175,33 +151,9 @@ def sweep_jobs(
     return jobs
 
 
-def train_jobs(jobs: Sequence[TrainConfig], console: Console, ranks: Ranks | None = None) -> list[Path]:
-    """Train all unfinished runs in turn; return the folders of all runs.
-
-    Raises:
-        InputError: as ``train`` does; finished runs are kept.
-        Interrupted: once the state of the current run is saved.
-    """
-    ranks = ranks or Ranks()
-    runs = []
-    for number, config in enumerate(jobs, 1):
-        if ranks.leads:
-            say(console, f"run {number} of {len(jobs)}: {config.data.out}")
-        runs.append(train(config, console, ranks))
-    return runs
-
-
 @dataclass(frozen=True)
 class Estimate:
-    """What a training run needs.
-
-    Attributes:
-        steps: number of steps.
-        parameters: number of trainable parameters.
-        gigabytes: weights, gradients and Adam's two moments, without activations.
-        sentences_per_second: measured on a few batches.
-        seconds: all steps at that rate.
-    """
+    """What a training run needs: trainable parameters, and memory without activations, as measured on a few batches."""
 
     steps: int
     parameters: int

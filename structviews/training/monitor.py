@@ -17,14 +17,8 @@ from structviews.training.trainer import Training
 class Monitor:
     """Scores a model during training on one task, whose sentences are parsed once, at the start.
 
-    If the run's representation removes a component, that is fitted on the task's sentences, since a run
-    stores its own only at the end of training.
-
-    Args:
-        training: its settings name the task and the representation. The fixed channel knows every word of its file.
-
-    Raises:
-        InputError: if the task cannot be read, is not a similarity task, or a sentence has no trees.
+    If the run's representation removes a component, that is fitted on the task's sentences, since a run stores its own
+    only at the end of training. Raises InputError if the task cannot be read, or is not a similarity task.
     """
 
     def __init__(self, training: Training) -> None:
@@ -39,23 +33,21 @@ class Monitor:
             embedder = training.embedder().for_similarity()
             self.embedder = embedder.with_representation(transductive=embedder.representation.remove_component)
             tokens = self.task.sentences()
-            trees = (
-                TaskTrees(monitoring.eval_parsed).find(tokens, monitoring.eval_task)
-                if monitoring.eval_parsed
-                else tokens
-            )
+            parsed = monitoring.eval_parsed
+            trees = TaskTrees(parsed).find(tokens, monitoring.eval_task) if parsed else tokens
             self.parsed = dict(zip(tokens, embedder.preparer.prepare(trees, embedder.needs), strict=True))
             training.model.train()
 
     def score(self) -> dict[str, float]:
         """Correlations of cosines with gold scores, averaged over the task's data sets, as ``TASK.KIND``."""
-        encoder = TaskEncoder(partial(map, self._encode), self.embedder.representation.transductive)
+
+        def encode(sentences: list[Tokens]) -> np.ndarray:
+            return self.embedder.encode([self.parsed[sentence] for sentence in sentences])
+
+        encoder = TaskEncoder(partial(map, encode), self.embedder.representation.transductive)
         with self.training.undisturbed():
             self.training.model.eval()
             (vectors,) = task_vectors(encoder, [self.task])
             self.training.model.train()
         scores = score_task(self.task, vectors)["scores"]
         return {f"{self.task.name}.{kind}": scores[f"{kind} mean"] for kind in ("pearson", "spearman")}
-
-    def _encode(self, sentences: list[Tokens]) -> np.ndarray:
-        return self.embedder.encode([self.parsed[sentence] for sentence in sentences])

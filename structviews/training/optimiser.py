@@ -18,12 +18,6 @@ class LazyAdam(torch.optim.Optimizer):
     when it occurs, while Adam's old moments would keep moving it.
 
     The state has the names and shapes of ``torch.optim.Adam``. No step synchronises with the device.
-
-    Args:
-        parameters: the parameters to train, or groups of them with learning rates of their own.
-        lr: learning rate.
-        betas: decay rates of the first and second moments.
-        eps: added to the root of the second moment.
     """
 
     def __init__(
@@ -84,13 +78,9 @@ class LazyAdam(torch.optim.Optimizer):
 
 
 def merge_rows(gradient: Tensor, rows: Tensor) -> Tensor:
-    """Coalesce a sparse gradient, with possibly repeated rows, to known rows.
+    """Coalesce a sparse gradient ``(n, dim)`` to ``rows (U,)``, ascending, which contain all of its own.
 
     Unlike ``coalesce``, which has to find the rows, this does not synchronise with the device.
-
-    Args:
-        gradient: ``(n, dim)``, sparse.
-        rows: ``(U,)`` ascending; contain all rows of the gradient.
     """
     values = gradient._values()
     positions = torch.searchsorted(rows, gradient._indices()[0])

@@ -51,15 +51,15 @@ class Agreement(NamedTuple):
 
 
 class Ranks:
-    """The processes that train together; this base class is a single process.
+    """The processes that train together; by default a single process.
 
-    Attributes:
-        rank: this process' number, from 0; only rank 0, the leader, writes files and prints.
-        count: K.
+    This one is number ``rank`` of ``count``; only rank 0, the leader, writes files and prints.
     """
 
-    rank = 0
-    count = 1
+    def __init__(self, rank: int = 0, count: int = 1, store: dist.Store | None = None):
+        self.rank = rank
+        self.count = count
+        self._store = store
 
     @property
     def leads(self) -> bool:
@@ -67,37 +67,58 @@ class Ranks:
 
     def exchange(self, message: Array) -> Array:
         """Gather each rank's message of ``(n,)`` bytes, uint8, into ``(K, n)``."""
-        return message[None]
+        if self.count == 1:
+            return message[None]
+        own = torch.from_numpy(np.ascontiguousarray(message))
+        gathered = torch.empty(self.count, len(own), dtype=torch.uint8)
+        with _watched():
+            dist.all_gather(list(gathered), own)
+        return gathered.numpy()
 
     def average(self, tensors: Sequence[Tensor]) -> None:
         """Replace each tensor by its mean over the ranks, in place."""
-
-    def gather(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-        """For each tensor, gather those of all ranks; their first dimensions may differ.
-
-        If every rank computes a loss on the gathered tensors, its gradient after ``average`` is that of a
-        single process with all tensors: the gradient of this rank's own tensor flows back multiplied by K,
-        and that of the others' tensors is dropped, as their own ranks compute it.
-        """
-        return [[tensor] for tensor in tensors]
+        if self.count == 1:
+            return
+        for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
+            same = [tensor for tensor in tensors if tensor.dtype == dtype]
+            flat = torch.cat([tensor.reshape(-1) for tensor in same])
+            with _watched():
+                dist.all_reduce(flat)
+            flat /= self.count
+            for tensor, mean in zip(same, flat.split([tensor.numel() for tensor in same]), strict=True):
+                tensor.copy_(mean.view_as(tensor))
 
     def wait(self) -> None:
         """Wait until all ranks get here."""
+        self.exchange(np.zeros(1, dtype=np.uint8))
 
     def agree(
         self, signal: int, due: bool, sentences: int, words: dict[str, Array], sizes: dict[str, int]
     ) -> Agreement:
-        """Exchange what each rank will do in the next step.
-
-        Args:
-            signal, due, sentences, words: this rank's; see ``Agreement``.
-            sizes: size of each channel's vocabulary.
-        """
-        return Agreement(signal, due, sentences, words)
+        """Exchange what each rank will do in the next step; ``sizes`` are those of the channels' vocabularies."""
+        if self.count == 1:
+            return Agreement(signal, due, sentences, words)
+        head = np.array([signal, due, sentences], dtype=np.int64).view(np.uint8)
+        masks = []
+        for name, ids in words.items():
+            mask = np.zeros(sizes[name], dtype=bool)
+            mask[ids] = True
+            masks.append(np.packbits(mask))
+        gathered = self.exchange(np.concatenate([head, *masks]))
+        heads = np.ascontiguousarray(gathered[:, : len(head)]).view(np.int64)
+        joined = np.bitwise_or.reduce(gathered[:, len(head) :])
+        of_channels = np.split(joined, np.cumsum([len(mask) for mask in masks])[:-1]) if masks else []
+        return Agreement(
+            int(heads[:, 0].max()),
+            bool(heads[:, 1].any()),
+            int(heads[:, 2].sum()),
+            {name: np.flatnonzero(np.unpackbits(bits)) for name, bits in zip(words, of_channels, strict=True)},
+        )
 
     def mean(self, values: dict[str, float]) -> dict[str, float]:
         """The mean of each value over the ranks."""
-        return values
+        gathered = self.exchange(np.array(list(values.values()), dtype=np.float64).view(np.uint8)).view(np.float64)
+        return dict(zip(values, gathered.mean(axis=0).tolist(), strict=True))
 
     def join(self, views: Sequence[Tensor], context: Context) -> tuple[list[Tensor], Context]:
         """Concatenate the vectors and contexts of all ranks' batches, in rank order."""
@@ -105,10 +126,10 @@ class Ranks:
             return list(views), context
         # What differs between ranks, but for the lengths of sentences, which are on the CPU.
         names, of_words = ("neighbours", "same", "next"), ("distinct", "inverse", "sentence", "vectors")
-        shared = {name: part for name in names if (part := getattr(context, name)) is not None}
+        shared = {name: tensor for name in names if (tensor := getattr(context, name)) is not None}
         if context.words is not None:
-            shared |= {name: part for name in of_words if (part := getattr(context.words, name)) is not None}
-        gathered = self.gather([*views, *shared.values()])
+            shared |= {name: tensor for name in of_words if (tensor := getattr(context.words, name)) is not None}
+        gathered = self._gather([*views, *shared.values()])
         contexts = []
         for rank in range(self.count):
             of_ranks = zip(shared, gathered[len(views) :], strict=True)
@@ -120,33 +141,13 @@ class Ranks:
             contexts.append(replace(context, **own))
         return [torch.cat(tensors) for tensors in gathered[: len(views)]], Context.joined(contexts)
 
+    def _gather(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+        """For each tensor, gather those of all ranks; their first dimensions may differ.
 
-class _Group(Ranks):
-    """Ranks of a process group started by torchrun."""
-
-    def __init__(self, store: dist.Store, rank: int, count: int):
-        self.rank = rank
-        self.count = count
-        self._store = store
-
-    def exchange(self, message: Array) -> Array:
-        own = torch.from_numpy(np.ascontiguousarray(message))
-        gathered = torch.empty(self.count, len(own), dtype=torch.uint8)
-        with _watched():
-            dist.all_gather(list(gathered), own)
-        return gathered.numpy()
-
-    def average(self, tensors: Sequence[Tensor]) -> None:
-        for dtype in dict.fromkeys(tensor.dtype for tensor in tensors):
-            same = [tensor for tensor in tensors if tensor.dtype == dtype]
-            flat = torch.cat([tensor.reshape(-1) for tensor in same])
-            with _watched():
-                dist.all_reduce(flat)
-            flat /= self.count
-            for tensor, mean in zip(same, flat.split([tensor.numel() for tensor in same]), strict=True):
-                tensor.copy_(mean.view_as(tensor))
-
-    def gather(self, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+        If every rank computes a loss on the gathered tensors, its gradient after ``average`` is that of a
+        single process with all tensors: the gradient of this rank's own tensor flows back multiplied by K,
+        and that of the others' tensors is dropped, as their own ranks compute it.
+        """
         own = np.array([len(tensor) for tensor in tensors], dtype=np.int64)
         sizes = self.exchange(own.view(np.uint8)).view(np.int64)
         gathered: list[list[Tensor]] = [[] for _ in tensors]
@@ -159,46 +160,15 @@ class _Group(Ranks):
             with _watched():
                 dist.all_gather(everyone, padded)
             for rank, flat in enumerate(everyone):
-                parts = flat[: numbers[rank].sum()].split(numbers[rank].tolist())
-                for i, part in zip(same, parts, strict=True):
-                    mine = rank == self.rank
-                    gathered[i].append(
-                        _Own.apply(tensors[i], self.count) if mine else part.view(-1, *tensors[i].shape[1:])
-                    )
+                for i, values in zip(same, flat[: numbers[rank].sum()].split(numbers[rank].tolist()), strict=True):
+                    others = values.view(-1, *tensors[i].shape[1:])
+                    gathered[i].append(_Own.apply(tensors[i], self.count) if rank == self.rank else others)
         return gathered
-
-    def agree(
-        self, signal: int, due: bool, sentences: int, words: dict[str, Array], sizes: dict[str, int]
-    ) -> Agreement:
-        head = np.array([signal, due, sentences], dtype=np.int64).view(np.uint8)
-        masks = []
-        for name, ids in words.items():
-            mask = np.zeros(sizes[name], dtype=bool)
-            mask[ids] = True
-            masks.append(np.packbits(mask))
-        gathered = self.exchange(np.concatenate([head, *masks]))
-        heads = np.ascontiguousarray(gathered[:, : len(head)]).view(np.int64)
-        joined = np.bitwise_or.reduce(gathered[:, len(head) :])
-        parts = np.split(joined, np.cumsum([len(mask) for mask in masks])[:-1]) if masks else []
-        return Agreement(
-            int(heads[:, 0].max()),
-            bool(heads[:, 1].any()),
-            int(heads[:, 2].sum()),
-            {name: np.flatnonzero(np.unpackbits(part)) for name, part in zip(words, parts, strict=True)},
-        )
-
-    def mean(self, values: dict[str, float]) -> dict[str, float]:
-        gathered = self.exchange(np.array(list(values.values()), dtype=np.float64).view(np.uint8)).view(np.float64)
-        return dict(zip(values, gathered.mean(axis=0).tolist(), strict=True))
-
-    def wait(self) -> None:
-        self.exchange(np.zeros(1, dtype=np.uint8))
 
     def reports(self) -> bool:
         """Whether this rank is the first to ask. Only that one reports an error."""
         try:
-            first: bool = self._store.add("structviews.reported", 1) == 1
-            return first
+            return self._store is None or bool(self._store.add("structviews.reported", 1) == 1)
         except RuntimeError:  # the rank that hosts the store has gone
             return self.leads
 
@@ -231,11 +201,8 @@ def _watched() -> Iterator[None]:
 def joined_ranks() -> Iterator[Ranks]:
     """The ranks that torchrun started; without torchrun, only this process.
 
-    If one rank ends, all end. One of them raises the error and reports it to the user; the others end
-    silently.
-
-    Raises:
-        InputError: if a rank was lost that could not report why.
+    If one rank ends, all end. One of them raises the error, an InputError if a rank was lost that could not report why;
+    the others end silently.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
@@ -269,7 +236,7 @@ def _end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _start() -> _Group:
+def _start() -> Ranks:
     # This module's functions take the process group that exists at import as a default argument, and optimisers
     # import it sooner or later. If that group were ours, it could never be destroyed, and gloo's threads, which
     # sometimes need the interpreter, would abort at exit. So import it before the group exists.
@@ -279,18 +246,14 @@ def _start() -> _Group:
     store, rank, count = next(dist.rendezvous("env://"))
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=store, rank=rank, world_size=count)
-    return _Group(store, rank, count)
+    return Ranks(rank, count, store)
 
 
 def deal(starts: Array, count: int) -> Array:
-    """Split sentences into contiguous shares of whole documents, as equal as possible.
+    """Split sentences into ``count`` contiguous shares of whole documents, as equal as possible.
 
-    Args:
-        starts: ``(documents + 1,)`` the first sentence of each document, and the end.
-        count: number of shares.
-
-    Returns:
-        ``(count + 1,)`` the first sentence of each share, and the end. With too few documents, some shares are empty.
+    ``starts (documents + 1,)`` are the first sentence of each document, and the end; the result ``(count + 1,)`` those
+    of the shares, some of which are empty if there are too few documents.
     """
     wanted = starts[-1] * np.arange(count + 1) / count
     after = np.searchsorted(starts, wanted).clip(1)

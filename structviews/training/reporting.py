@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,77 +16,46 @@ from structviews.runs.folder import TENSORBOARD, append_log, cut_log, metrics_of
 from structviews.runtime.terminal import Bar, say
 from structviews.runtime.wording import counted, duration
 from structviews.training.checkpoint import Progress
+from structviews.training.trainer import Training
 
 # Metrics shown next to the progress bar.
 SHOWN = ("loss", "accuracy")
 
 
-class Silent:
-    """What a rank other than the leader reports: nothing. It computes nothing to report either."""
+class Reporter:
+    """Reports on one run from the step ``start``, where training starts or resumes.
 
-    def count(self, progress: Progress, sentences: int) -> None:
-        """Show that a step of so many sentences is done."""
-
-    def step(self, progress: Progress, metrics: dict[str, float]) -> None:
-        """Log a step and the rate since the last logged one; show the objectives' warnings."""
-
-    def validation(self, progress: Progress, metrics: Callable[[], dict[str, float]]) -> None:
-        """Log and print the metrics on the held-out documents, if there are any."""
-
-    def evaluation(self, progress: Progress, scores: Callable[[], dict[str, float]]) -> None:
-        """Log and print the scores of a task."""
-
-    def learnt(self, progress: Progress) -> None:
-        """Print how long it took, and what the last validation found."""
-
-
-class Reporter(Silent):
-    """Reports on one run, from the step that it starts or resumes at.
-
-    Drops lines of the log after that step, since they will be written again.
-
-    Args:
-        run: its folder.
-        start: where training starts or resumes.
-        objectives: the channels' objectives, by channel.
-        console: where lines are printed.
-        bar: shows the steps.
-        last: number of the last step.
-        tensorboard: whether to also write TensorBoard's files.
+    The leading rank also writes its log, and TensorBoard's files if the settings say so. Lines of the log after that
+    step are dropped, since they will be written again.
     """
 
-    def __init__(
-        self,
-        run: Path,
-        start: Progress,
-        objectives: Mapping[str, Objective],
-        console: Console,
-        bar: Bar,
-        last: int,
-        tensorboard: bool = False,
-    ) -> None:
-        self._run = run
-        self._objectives = objectives
+    def __init__(self, training: Training, start: Progress, console: Console, bar: Bar) -> None:
+        self._training = training
+        self._run = training.run
+        self._objectives = {name: channel.objective for name, channel in training.model.each()}
         self._console = console
         self._bar = bar
-        self._last = last
+        self._last = training.data.last_step(start)
         self._rate = 0.0
         self._held_out: dict[str, float] = {}
         self._start = start.step
-        self._began = time.monotonic()
+        self._began = self._last_logged = time.monotonic()
         self._warned: set[tuple[str, str]] = set()
         self._sentences = 0
-        self._last_logged = time.monotonic()
-        cut_log(run, start.step)
-        self._events = Events(run) if tensorboard else None
-        bar(start.step, last)
+        self._events = None
+        if training.ranks.leads:
+            cut_log(self._run, start.step)
+            self._events = Events(self._run) if training.config.monitoring.tensorboard else None
+        bar(start.step, self._last)
 
     def count(self, progress: Progress, sentences: int) -> None:
+        """Show that a step of so many sentences is done."""
         self._sentences += sentences
         rate = self._rate or self._sentences / (time.monotonic() - self._last_logged)
         self._bar(progress.step, self._last, rate=f"{rate:,.0f} sentences/s")
 
     def step(self, progress: Progress, metrics: dict[str, float]) -> None:
+        """Log a step and the rate since the last logged one; show the objectives' warnings."""
         now = time.monotonic()
         self._rate = self._sentences / (now - self._last_logged)
         self._sentences, self._last_logged = 0, now
@@ -99,19 +68,21 @@ class Reporter(Silent):
         note = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items() if name.split(".")[-1] in SHOWN)
         self._bar(progress.step, self._last, note=note, rate=f"{self._rate:,.0f} sentences/s")
 
-    def validation(self, progress: Progress, metrics: Callable[[], dict[str, float]]) -> None:
-        if found := metrics():
+    def validation(self, progress: Progress) -> None:
+        """Log and print the metrics on the held-out documents, if there are any, which the leading rank computes."""
+        if self._training.ranks.leads and (found := self._training.validate()):
             self._record("validation", progress, found)
             self._held_out = found
             say(self._console, f"step {progress.step}: held-out {self._reported()}")
 
-    def evaluation(self, progress: Progress, scores: Callable[[], dict[str, float]]) -> None:
-        found = scores()
-        self._record("evaluation", progress, found)
-        shown = ", ".join(f"{name} {100 * value:.1f}" for name, value in found.items())
+    def evaluation(self, progress: Progress, scores: dict[str, float]) -> None:
+        """Log and print the scores of a task."""
+        self._record("evaluation", progress, scores)
+        shown = ", ".join(f"{name} {100 * value:.1f}" for name, value in scores.items())
         say(self._console, f"step {progress.step}: {shown}")
 
     def learnt(self, progress: Progress) -> None:
+        """Print how long it took, and what the last validation found."""
         took = duration(time.monotonic() - self._began)
         found = f"; held-out {self._reported()}" if self._held_out else ""
         say(self._console, f"{self._run}: {counted(progress.step - self._start, 'step')} in {took}{found}")
@@ -122,6 +93,8 @@ class Reporter(Silent):
         return "; ".join(f"{prefix}{objective.report.format(**values)}" for prefix, objective, values in by_channel)
 
     def _record(self, kind: str, progress: Progress, values: dict[str, float]) -> None:
+        if not self._training.ranks.leads:
+            return
         append_log(self._run, {"kind": kind, "step": progress.step, "epoch": progress.epoch}, values)
         if self._events:
             self._events.add(kind, progress.step, values)
@@ -164,9 +137,6 @@ class Events:
 
     Rewrites what is already in the log, so that a run resumed from an earlier step has no duplicate
     points, and a run that turns this on later has all of them.
-
-    Args:
-        run: its folder.
     """
 
     def __init__(self, run: Path):

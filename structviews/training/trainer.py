@@ -20,7 +20,7 @@ from structviews.model import Join, build_model
 from structviews.pretrained.loading import Blueprint, load_encoder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import ENCODER
-from structviews.runs.weights import load_words, save_vocabularies, save_weights, start_from
+from structviews.runs.weights import load_words, save_vocabularies, start_from, write_weights
 from structviews.runtime.device import Unfilled, best_device, free_bytes, half_precision, send
 from structviews.runtime.machine import check_memory
 from structviews.training.checkpoint import Progress, check_source, load_state, random_state, read_progress, save_state
@@ -45,13 +45,8 @@ def training_bytes(model: nn.Module) -> int:
 class Training:
     """Model, data and optimiser of a run.
 
-    Args:
-        config: the settings.
-        ranks: the processes that train together; only this one by default.
-        inputs: the files that the settings name, if they are open.
-
     Attributes:
-        inputs: these files.
+        inputs: the files that the settings name.
         vocabularies: by channel.
         blueprint: of the encoder that the view ``transformer`` begins from; None without that view.
 
@@ -67,7 +62,7 @@ class Training:
         if config.views.tree_backend == "dgl":
             message_passing.require(self.device)
         self.half = half_precision(config.optimisation.precision, self.device)
-        self.inputs = inputs or Inputs.open(config)
+        self.inputs = inputs or Inputs(config)
         encoder, begun = self.inputs.encoder, read_progress(self.run) is not None
         source = Path(config.data.init_from)  # it may be gone once this run has begun
         from_source = bool(config.data.init_from) and not begun
@@ -79,7 +74,17 @@ class Training:
             self.vocabularies[TRAINED] = source_words.extended(self.vocabularies[TRAINED])
             n_source_words = len(source_words)
         self.blueprint = Blueprint.of(encoder.folder) if encoder and config.reads_pieces else None
-        self._check_memory(fixed)
+        with torch.device("meta"), Unfilled():  # which takes no memory itself
+            model = build_model(config, self.vocabularies, fixed, self.blueprint)
+        check_memory(
+            f"hidden = {config.views.hidden}, word_dim = {config.words.dim}: training "
+            f"{sum(p.numel() for p in model.parameters()):,} parameters",
+            training_bytes(model),
+            free_bytes(self.device),
+            "train fewer --top-layers, or choose a smaller encoder"
+            if self.blueprint
+            else "lower --hidden, --word-dim or --vocabulary",
+        )
         torch.manual_seed(config.optimisation.seed)
         self.model = build_model(config, self.vocabularies, fixed, self.blueprint, config.views.tree_backend)
         self.model.to(self.device)
@@ -93,7 +98,8 @@ class Training:
             fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words.", f"{CONTEXTUAL}.words.", ".frequencies"]
             fresh += [".objective."] * (source_objective != config.objective.name)
             start_from(source, self.model, n_source_words, fresh)
-        self.data = Data(config, self.inputs, self.vocabularies, self.model, self.blueprint, self.ranks)
+        self.data = Data(config, self.inputs, self.vocabularies, self.model, self.blueprint, self.ranks, self.device)
+        self.steps = self.data.steps
         # Views with a learning rate of their own come last.
         apart = [view for view in self.model.views if view.lr is not None]
         apart_ids = {id(parameter) for view in apart for parameter in view.parameters()}
@@ -107,30 +113,11 @@ class Training:
         self.taken = 0
         self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
 
-    def _check_memory(self, fixed: Tensor | None) -> None:
-        """Raise InputError if the model cannot be trained in the memory that is free; takes none itself."""
-        with torch.device("meta"), Unfilled():
-            model = build_model(self.config, self.vocabularies, fixed, self.blueprint)
-        parameters = sum(p.numel() for p in model.parameters())
-        sizes = f"hidden = {self.config.views.hidden}, word_dim = {self.config.words.dim}"
-        remedy = "lower --hidden, --word-dim or --vocabulary"
-        check_memory(
-            f"{sizes}: training {parameters:,} parameters",
-            training_bytes(model),
-            free_bytes(self.device),
-            "train fewer --top-layers, or choose a smaller encoder" if self.blueprint else remedy,
-        )
-
     def check_learnable(self) -> None:
-        """Check that there is something to learn; writes nothing.
-
-        Raises:
-            InputError: if no sentence has a context, all candidates are right, or all sentences are the same.
-        """
-        self.data.check()
+        """Raise InputError if no sentence has a context, all candidates are right, or all sentences are the same."""
+        lonely = not self.data.check()
         config, corpus = self.config, self.config.data.corpus
         size, window = config.optimisation.batch_size, 2 * config.objective.context + 1
-        lonely = not self.data.has_neighbours()
         if not lonely and min(size, len(self.data.train_rows)) > window:
             return  # some candidates are right and some are not
         metrics = self.validate(self.data.train_rows)
@@ -154,10 +141,6 @@ class Training:
         self.taken = start.step
         return self.data.with_these_ranks(start)
 
-    def steps(self, start: Progress) -> Iterator[Step]:
-        """The data of each step from ``start`` on, on the device."""
-        return self.data.steps(start, self.device)
-
     def agree(self, step: Step, signal: int) -> Agreement:
         """Exchange with the other ranks what each will do in the next step."""
         due = self.ranks.leads and time.monotonic() - self.last_saved > 60 * self.config.monitoring.checkpoint_minutes
@@ -167,15 +150,10 @@ class Training:
     def step(
         self, *batches: Batch, words: Mapping[str, np.ndarray] | None = None
     ) -> tuple[Metrics, list[list[Tensor]]]:
-        """Take one optimiser step.
+        """Take one optimiser step on the mean gradient of some batches, each scored by itself.
 
-        Args:
-            *batches: each is scored by itself; their gradients are averaged.
-            words: by channel, the ids ``(U,)`` that occur in any rank's batches, ascending, on the CPU; not
-                needed for a single batch on a single rank.
-
-        Returns:
-            The batches' mean metrics by channel, and the last batch's vectors of each channel's views.
+        ``words`` has, by channel, the ids ``(U,)`` that occur in any rank's batches, ascending, on the CPU; not needed
+        for a single batch on a single rank. Returns the batches' mean metrics by channel, and the last batch's vectors.
         """
         self.optimiser.zero_grad(set_to_none=True)
         scored = []
@@ -222,9 +200,7 @@ class Training:
     def validate(self, rows: np.ndarray | None = None) -> dict[str, float]:
         """Metrics averaged over anchors, by their ``flat`` names; empty if there are none.
 
-        Args:
-            rows: ascending indices of sentences, by default of the held-out ones; of many, evenly spaced batches
-                are used.
+        ``rows`` are ascending indices of sentences, by default the held-out ones; of many, evenly spaced batches count.
         """
         rows = self.data.held_out_rows if rows is None else rows
         totals: Metrics = {}
@@ -252,11 +228,7 @@ class Training:
             yield
 
     def check_finite(self) -> None:
-        """Stop if the loss was NaN or infinite at some step; the last checkpoint is kept.
-
-        Raises:
-            DivergedError: names the first such step and its batch.
-        """
+        """Raise DivergedError, with the step and its batch, if the loss was NaN or infinite at some step."""
         if step := int(self.first_bad):
             raise DivergedError(
                 f"{self.run}: the loss is NaN or infinite at step {step} ({self.data.batch_of(step)}): "
@@ -264,11 +236,7 @@ class Training:
             )
 
     def save(self, progress: Progress) -> None:
-        """Save the state for resuming, then the weights.
-
-        Raises:
-            DivergedError: if a loss or a weight is NaN or infinite.
-        """
+        """Save the state for resuming, then the weights; raises DivergedError if a loss or weight is not finite."""
         self.check_finite()
         if not all(bool(p.isfinite().all()) for p in self.model.parameters()):
             raise DivergedError(
@@ -278,7 +246,7 @@ class Training:
         random = self.ranks.exchange(random_state())
         if self.ranks.leads:
             save_state(self.run, self.model, self.optimiser, progress, random)
-            save_weights(self.run, self.model)
+            write_weights(self.run, self.model.state_dict())
         self.ranks.wait()
         self.last_saved = time.monotonic()
 

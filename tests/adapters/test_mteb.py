@@ -6,6 +6,7 @@ from corpora import RandomParser
 from scipy.stats import spearmanr
 
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.preparation import Preparer
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.which_vectors import Representation
@@ -96,11 +97,11 @@ def test_results_are_kept_for_these_weights_and_these_vectors(mteb, encoder, sts
     assert parser.n_parsed == parsed
 
 
-def test_a_run_of_another_language_is_not_said_to_be_english(mteb, encoder, run, monkeypatch):
-    from structviews.adapters import mteb as adapter
+def test_a_run_of_another_language_is_not_said_to_be_english(mteb, run, monkeypatch):
+    from structviews.adapters.mteb import MTEBEncoder
 
-    monkeypatch.setitem(encoder.model.preparer.parsed.parser, "language", "de")
-    assert adapter._meta(run, encoder.model).languages is None
+    monkeypatch.setattr(Preparer, "language", "de")
+    assert MTEBEncoder(run, RandomParser()).mteb_model_meta.languages is None
 
 
 def test_what_cannot_be_done_is_one_line(mteb, encoder, sts, run, tmp_path):

@@ -1,4 +1,4 @@
-"""A run within a SentenceTransformer: its evaluators, saving, other modules behind it."""
+"""A run within a SentenceTransformer: training, saving, other modules behind it."""
 
 from functools import partial
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from corpora import RandomParser
-from scipy.stats import spearmanr
 
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
@@ -44,16 +43,6 @@ def test_vectors_are_those_of_the_embedder(make, embedder, similarity, batch_siz
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     assert model.get_embedding_dimension() == vectors.shape[1]
     np.testing.assert_allclose(model.encode(SENTENCES[0]), vectors[0], atol=1e-5)
-
-
-def test_evaluators_of_the_toolkit_score_these_vectors(make, embedder):
-    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
-
-    gold, vectors = [0.9, 0.1, 0.4, 0.7], embedder.encode(SENTENCES)
-    directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    expected = spearmanr((directions[:-1] * directions[1:]).sum(1), gold)[0]
-    evaluator = EmbeddingSimilarityEvaluator(SENTENCES[:-1], SENTENCES[1:], gold, write_csv=False)
-    assert make().evaluate(evaluator)["spearman_cosine"] == pytest.approx(expected)
 
 
 def test_the_trainer_changes_the_run_and_what_is_saved(toolkit, make, embedder, run, tmp_path):

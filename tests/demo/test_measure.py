@@ -45,17 +45,13 @@ def test_views_that_know_everything_score_everything(yardstick):
         [np.eye(6)[yardstick.length_classes], np.eye(10)[yardstick.constituent_classes], 1000 * successors], axis=1
     )
     row = yardstick.measure("dep,const", vectors)
-    assert (row.name, row.dim) == ("dep,const", n + 16)
-    assert row.recall.value == 1
-    assert row.recall.count == 20 * 14
-    assert row.length.accuracy.value > 0.9
-    assert row.constituents.accuracy.value > 0.9
+    assert (row.name, row.dim, row.recall.value, row.recall.count) == ("dep,const", n + 16, 1, 20 * 14)
+    assert min(row.length.accuracy.value, row.constituents.accuracy.value) > 0.9
 
 
 def test_an_untrained_bag_finds_no_neighbours_of_random_words(yardstick):
     row = yardstick.measure_untrained(32)
-    assert row.name == "untrained bag of words"
-    assert row.dim == 32
+    assert (row.name, row.dim) == ("untrained bag of words", 32)
     assert row.recall.low <= 0.01 <= row.recall.high
 
 
@@ -117,10 +113,8 @@ def labelled(rng, n=600, n_documents=40, n_classes=4):
 def test_probe_reads_what_is_there_and_nothing_from_noise():
     rng = np.random.default_rng(1)
     classes, documents = labelled(rng)
-    vectors = np.eye(4)[classes] + 0.01 * rng.standard_normal((600, 4))
-    found = probe(vectors, classes, documents)
-    assert found.accuracy.value == 1
-    assert found.accuracy.count == 600
+    found = probe(np.eye(4)[classes] + 0.01 * rng.standard_normal((600, 4)), classes, documents)
+    assert (found.accuracy.value, found.accuracy.count) == (1, 600)
     assert 0.25 < found.majority.value < 0.35
     found = probe(rng.standard_normal((600, 8)), classes, documents)
     assert found.accuracy.low <= 0.25 <= found.accuracy.high

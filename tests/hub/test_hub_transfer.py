@@ -58,7 +58,7 @@ def trained(corpus):
 @pytest.fixture(scope="module")
 def joined(corpus, trained):
     other = make_baseline(
-        "random", corpus, corpus.parent / "random", None, {"views": ["avg", "seq"], "hidden": 8}, _quiet()
+        "random", corpus, corpus.parent / "random", None, {"views": ["avg", "seq"], "hidden": 8}, Console(quiet=True)
     )
     first = join_runs([trained, other], corpus.parent / "joined")
     return join_runs([first, other], corpus.parent / "joined-twice", "concatenation")
@@ -68,10 +68,6 @@ def joined(corpus, trained):
 def vectors(corpus):
     words = sorted(count_words(opened(corpus)))
     return write_vectors(corpus.parent / "v.vec", words, random_vectors(words, 5))
-
-
-def _quiet():
-    return Console(quiet=True)
 
 
 class Folder:
@@ -137,13 +133,19 @@ def test_a_run_comes_back(remote, trained, tmp_path):
     assert after.parsers == before.parsers
 
 
-def test_no_path_of_this_machine_goes(remote, corpus, trained):
-    push(trained, "me/x")
+def test_no_path_of_this_machine_goes(remote, corpus, trained, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "dep-const")
+    settings = read_settings(run)
+    settings["parsed"]["parser"]["name"] = settings["parsed"]["tokeniser"]["name"] = "spacy:/home/me/a+benepar:../b"
+    write_settings(run, settings)
+    push(run, "me/x")
     for path in (remote / "me/x").iterdir():
         assert str(corpus.parent).encode() not in path.read_bytes()
-    settings = read_settings(remote / "me/x")
-    assert (settings["data"]["corpus"], settings["data"]["out"]) == ("x.parsed", "dep-const")
-    assert settings["parsed"] == read_settings(trained)["parsed"]
+    found = read_settings(remote / "me/x")
+    assert (found["data"]["corpus"], found["data"]["out"]) == ("x.parsed", "dep-const")
+    settings["parsed"]["parser"]["name"] = settings["parsed"]["tokeniser"]["name"] = "spacy:a+benepar:b"
+    assert found["parsed"] == settings["parsed"]
+    assert pull("me/x", tmp_path / "y").exists()
 
 
 def test_a_join_of_joins_comes_back(remote, joined, tmp_path):
@@ -220,17 +222,6 @@ def test_a_run_from_a_revision_says_so(trained, remote, tmp_path, command):
         pull("default", tmp_path / "z", revision="v1")
 
 
-def test_the_folder_of_the_parsers_model_stays(trained, remote, tmp_path):
-    run = shutil.copytree(trained, tmp_path / "run")
-    settings = read_settings(run)
-    settings["parsed"]["parser"]["name"] = settings["parsed"]["tokeniser"]["name"] = "spacy:/home/me/a+benepar:../b"
-    write_settings(run, settings)
-    push(run, "me/x")
-    parsed = read_settings(remote / "me/x")["parsed"]
-    assert parsed["parser"]["name"] == parsed["tokeniser"]["name"] == "spacy:a+benepar:b"
-    assert pull("me/x", tmp_path / "y").exists()
-
-
 def test_what_a_run_has_no_longer_goes_and_the_rest_stays(trained, joined, remote):
     push(joined, "me/x", private=True)
     assert (remote / "me-x.private").read_text() == "True"
@@ -261,7 +252,9 @@ def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
     ]
     pulled = pull("me/x", tmp_path / "pulled")
     sentences = [["elsewhere"], ["zzz"], ["the", "nowhere"]]
-    write_vectors(tmp_path / "larger.vec", ["elsewhere", *_words(vectors)], _rows(vectors))
+    file = WordVectors.open(vectors)
+    rows = np.concatenate([np.ones((1, file.dim), np.float32), file.rows(np.arange(len(file)))])
+    write_vectors(tmp_path / "larger.vec", ["elsewhere", *file.words.to_pylist()], rows)
     with pytest.warns(
         UserWarning, match=r"pulled: words outside its vocabulary are unknown, .* v\.vec is not there: give"
     ):
@@ -271,28 +264,16 @@ def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
     after = Embedder.load(pulled).encode(sentences)
     assert np.abs(after[0] - before[0]).max() > 1e-3
     np.testing.assert_allclose(after[1:], before[1:], atol=1e-6)
-    for path in ("../v.vec", "/home/me/v.vec", r"C:\v.vec"):
-        settings = read_settings(pulled)
+    settings = read_settings(pulled)
+    for path in ("../v.vec", r"C:\v.vec"):
         settings["words"]["vectors"] = path
         write_settings(remote / "me/x", settings)
-        with pytest.raises(
-            InputError, match=r"config\.toml: refers to a local file .*v\.vec'\): ask its owner to name"
-        ):
+        with pytest.raises(InputError, match=r"config\.toml: refers to a local file .*v\.vec'\): ask its owner to"):
             pull("me/x", tmp_path / "again")
 
 
-def _words(path):
-    return WordVectors.open(path).words.to_pylist()
-
-
-def _rows(path):
-    """The vectors of a file after one of ones."""
-    file = WordVectors.open(path)
-    return np.concatenate([np.ones((1, file.dim), np.float32), file.rows(np.arange(len(file)))])
-
-
 def test_what_is_not_whole_in_its_folder_is_not_pushed(corpus, vectors, trained, remote, tmp_path):
-    average = make_baseline("average", corpus, tmp_path / "average", vectors, None, _quiet())
+    average = make_baseline("average", corpus, tmp_path / "average", vectors, None, Console(quiet=True))
     for run in (average, join_runs([trained, average], tmp_path / "joined")):
         with pytest.raises(InputError, match="a run of kind 'baseline' reads a file outside its folder"):
             push(run, "me/x")
@@ -301,10 +282,10 @@ def test_what_is_not_whole_in_its_folder_is_not_pushed(corpus, vectors, trained,
     assert not remote.exists()
 
 
-def damaged(change):
+def damaged(before, after):
     def damage(repo):
         path = repo / "config.toml"
-        path.write_text(change(path.read_text()))
+        path.write_text(path.read_text().replace(before, after))
 
     return damage
 
@@ -317,26 +298,14 @@ def damaged(change):
         (lambda repo: (repo / "model.safetensors").write_bytes(b"\x80\x04pickled"), "model.safetensors: damaged"),
         (lambda repo: save_vocabularies(repo, {"trained": Vocabulary(["<unk>"])}), "not the weights of this run"),
         (lambda repo: (repo / "words.safetensors").write_text("<unk>\n"), "words.safetensors: damaged"),
-        (damaged(lambda text: text.replace('"const"]', '"deep"]')), "unknown view 'deep'"),
-        (damaged(lambda text: 'kind = "baseline"\n' + text), "a run of kind 'baseline' reads a file"),
-        (damaged(lambda text: 'kind = "vectors"\n' + text), "a run of kind 'vectors' reads a file"),
-        (
-            damaged(lambda text: text.replace('models = ""', 'models = "/home/me"')),
-            "refers to a local folder of parser models",
-        ),
-        *(
-            (damaged(lambda text, name=name: text.replace('name = "random"', f"name = '{name}'")), "to a local file")
-            for name in ("benepar:/etc", "builtin+benepar:a/b", r"spacy:C:\x", "stanza:..")
-        ),
-        (
-            damaged(lambda text: text.replace('name = "random"', 'name = "random"\nlanguage = "../x"')),
-            "config.toml: [parsed.parser] refers to a local file ('random', '../x'): ask its owner to name",
-        ),
-        (damaged(lambda text: 'kind = "joined"\nmembers = ["../../.."]\n' + text), "not folder names"),
-        (
-            lambda repo: (repo / "sources.tsv").symlink_to("/etc/passwd"),
-            "sources.tsv: does not belong to a run",
-        ),
+        (damaged('"const"]', '"deep"]'), "unknown view 'deep'"),
+        (damaged("[data]", 'kind = "baseline"\n[data]'), "a run of kind 'baseline' reads a file"),
+        (damaged('models = ""', 'models = "/home/me"'), "refers to a local folder of parser models"),
+        (damaged('name = "random"', "name = 'builtin+benepar:a/b'"), "to a local file"),
+        (damaged('name = "random"', r"name = 'spacy:C:\x'"), "to a local file"),
+        (damaged('name = "random"', 'name = "random"\nlanguage = "../x"'), "to a local file ('random', '../x'): ask"),
+        (damaged("[data]", 'kind = "joined"\nmembers = ["../../.."]\n[data]'), "not folder names"),
+        (lambda repo: (repo / "sources.tsv").symlink_to("/etc/passwd"), "sources.tsv: does not belong to a run"),
     ],
 )
 def test_what_arrives_is_looked_at(trained, remote, tmp_path, damage, message):
@@ -391,14 +360,10 @@ def test_errors_of_the_hub_are_one_line(trained, remote, tmp_path, monkeypatch, 
     assert not list(tmp_path.glob("*y*"))
 
 
-@pytest.mark.parametrize("repo", ["../x", "a/b/c", "-x"])
-def test_names_that_no_repository_has(trained, remote, tmp_path, repo):
-    for call in (lambda: push(trained, repo), lambda: push(trained, repo, dry_run=True), lambda: pull(repo)):
+def test_names_that_no_repository_has_and_no_token(trained, remote, monkeypatch):
+    for call in (lambda: push(trained, "../x"), lambda: push(trained, "a/b/c", dry_run=True), lambda: pull("../x")):
         with pytest.raises(InputError, match="not a repository name: give OWNER/NAME"):
             call()
-
-
-def test_without_a_token_nothing_is_sent(trained, remote, monkeypatch):
     monkeypatch.setattr(hub, "get_token", lambda: None)
     with pytest.raises(
         InputError, match="no token for the Hugging Face Hub: log in with `hf auth login`, or set HF_TO"
@@ -412,11 +377,8 @@ def test_the_commands(trained, remote, command, tmp_path):
     assert code == 0
     assert "license: mit" in output
     assert errors.splitlines()[-1] == "nothing was uploaded"
-    assert [line.split()[-1] for line in errors.splitlines()[:-1]] == [
-        *TRAINED_FILES[:3],
-        "results.json",
-        TRAINED_FILES[3],
-    ]
+    files = [*TRAINED_FILES[:3], "results.json", TRAINED_FILES[3]]
+    assert [line.split()[-1] for line in errors.splitlines()[:-1]] == files
     assert not remote.exists()
     assert command("push", trained, "me/x", "--private") == (0, "hub/me/x: Push dep-const\n", "")
     assert command("pull", "me/x") == (0, "runs/x\n", "")

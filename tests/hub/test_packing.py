@@ -5,7 +5,6 @@ import pickle
 import re
 import shutil
 import sys
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -22,17 +21,13 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
-from structviews.evaluation.scores.results import (
-    load_results,
-    results_name,
-    save_results,
-)
+from structviews.evaluation.scores.results import load_results, results_name, save_results
 from structviews.hub.card import model_card
 from structviews.hub.portable import HEADER, check_arrived, read_sources, stage, summed
 from structviews.runs import bundled
 from structviews.runs.file_checks import verify
 from structviews.runs.folder import SOURCES, SUB_WORDS, model_checksum
-from structviews.runs.settings_file import read_settings, write_settings
+from structviews.runs.settings_file import read_settings
 from structviews.runs.weights import load_sub_words, load_words
 from structviews.runtime.seals import read_arrays, write_arrays
 from structviews.training.baselines import make_baseline
@@ -82,13 +77,6 @@ def average(corpus, vectors):
 
 
 @pytest.fixture
-def quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-@pytest.fixture
 def packed(run, tmp_path):
     pack(run, tmp_path / "default", WORDS)
     return tmp_path / "default"
@@ -131,31 +119,13 @@ def test_what_a_packed_run_holds(run, packed, corpus):
         words = load_words(run, channel).words
         assert load_words(packed, channel).words == words[: WORDS + 1]
         assert len(words) > WORDS + 1
-    settings = read_settings(packed)
-    assert [settings["data"]["corpus"], settings["words"]["vectors"], settings["data"]["out"]] == [
-        "x.parsed",
-        "v.vec",
-        "dep-const",
-    ]
+    own = read_settings(packed)
+    assert (own["data"]["corpus"], own["words"]["vectors"], own["data"]["out"]) == ("x.parsed", "v.vec", "dep-const")
     for path in packed.iterdir():
         assert str(corpus.parent).encode() not in path.read_bytes()
 
 
-def test_a_packed_run_is_packed_to_the_same(packed, tmp_path):
-    pack(packed, tmp_path / "again", WORDS)
-    weights, again = (load_file(folder / "model.safetensors") for folder in (packed, tmp_path / "again"))
-    assert all(torch.equal(weight, again[name]) for name, weight in weights.items())
-    pack(packed, tmp_path / "fewer", WORDS - 2)
-    fewer = load_file(tmp_path / "fewer/model.safetensors")["channels.fixed.words.0.scale"]
-    assert torch.equal(fewer, weights["channels.fixed.words.0.scale"][: WORDS - 1])
-
-
-def test_a_packed_run_is_not_expanded(packed, corpus):
-    with pytest.raises(InputError, match="packed, so its word vectors are rounded: expand the run that it was"):
-        expand(packed, corpus.parent / "v.vec")
-
-
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.filterwarnings("error")
 def test_a_packed_run_looks_for_no_file(packed, vectors):
     """Its words are those that it has, wherever it is and whatever lies beside it."""
     assert read_settings(packed)["parsed"]["vectors"]["packed"] is True
@@ -167,40 +137,27 @@ def test_a_packed_run_looks_for_no_file(packed, vectors):
     assert embedder.description == "vector"
 
 
-def refused(message, *arguments):
-    with pytest.raises(InputError) as error:
-        pack(*arguments)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_what_cannot_be_packed(run, average, packed, tmp_path):
-    out = tmp_path / "out"
-    refused("words = 0: give at least 1", run, out, 0)
-    refused("average: a run of kind 'baseline': give a run made by structviews train", average, out, WORDS)
+def test_what_cannot_be_packed(run, average, packed, vectors, tmp_path):
+    with pytest.raises(InputError, match="packed, so its word vectors are rounded: expand the run that it was"):
+        expand(packed, vectors)
     joined = join_runs([run, run], tmp_path / "joined")
-    refused("joined: a run of kind 'joined': give a run", joined, out, WORDS)
-    refused("default: already exists", run, packed, WORDS)
-    refused("not a run", tmp_path, out, WORDS)
-    unfinished = shutil.copytree(run, tmp_path / "unfinished")
+    unfinished, large = (shutil.copytree(run, tmp_path / name) for name in ("unfinished", "large"))
     (unfinished / "components.safetensors").unlink()
-    refused("unfinished: training has not finished: resume it with structviews train --resume", unfinished, out, WORDS)
-    large = shutil.copytree(run, tmp_path / "large")
     weights = load_file(large / "model.safetensors")
     next(weight for name, weight in weights.items() if ".views.0." in name)[0] = 1e5
     write_arrays(large / "model.safetensors", weights)
-    refused("overflows half precision", large, tmp_path / "out", WORDS)
-    assert not list(tmp_path.glob("*out*"))
-
-
-def test_words_that_are_not_ranked_are_not_cut(run, corpus, vectors, tmp_path):
-    settings = {"channels": ("fixed", "trained"), "vectors": str(vectors), "epochs": 1}
-    second = train(small_config(corpus, tmp_path / "second", init_from=str(run), **settings))
-    n_words = len(load_words(second, "trained")) - 1
-    refused(f"keep all with --words {n_words}", second, tmp_path / "out", n_words - 1)
-    assert not (tmp_path / "out").exists()
-    pack(second, tmp_path / "out", n_words)
-    assert load_words(tmp_path / "out", "trained").words == load_words(second, "trained").words
+    for source, n_words, message in (
+        (run, 0, "words = 0: give at least 1"),
+        (average, WORDS, "average: a run of kind 'baseline': give a run made by structviews train"),
+        (joined, WORDS, "joined: a run of kind 'joined': give a run"),
+        (tmp_path, WORDS, "not a run"),
+        (unfinished, WORDS, "unfinished: training has not finished: resume it with structviews train --resume"),
+        (large, WORDS, "overflows half precision"),
+    ):
+        with pytest.raises(InputError) as error:
+            pack(source, tmp_path / "out", n_words)
+        assert message in str(error.value)
+        assert not list(tmp_path.glob("*out*"))
 
 
 # Runs that compose unknown words of n-grams.
@@ -232,7 +189,7 @@ def sentence():
     return random_trees(["the", "unheard", "of", "computers", "naïveté"])
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.filterwarnings("error")
 def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_vectors, sentence):
     before, after = Embedder.load(ngram_run), Embedder.load(composing)
     kept = after.vocabularies["fixed"].words[1:]
@@ -254,7 +211,7 @@ def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_ve
     np.testing.assert_allclose(further, wanted, atol=0.02)
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.filterwarnings("error")
 def test_the_rows_have_8_bits(composing, ngram_vectors):
     assert read_settings(composing)["parsed"]["vectors"]["sub_words"] is True
     arrays, given = read_arrays(composing / SUB_WORDS, ""), WordVectors.open(ngram_vectors).sub_words
@@ -267,7 +224,7 @@ def test_the_rows_have_8_bits(composing, ngram_vectors):
     np.testing.assert_allclose(read.rows * read.scales[:, None], given.rows, atol=np.abs(given.rows).max() / 253)
 
 
-@pytest.mark.usefixtures("quiet")
+@pytest.mark.filterwarnings("error")
 def test_they_go_wherever_the_run_goes(composing, sentence, tmp_path):
     embedder = Embedder.load(composing)
     expected = embedder.encode([sentence])
@@ -305,20 +262,6 @@ def test_a_file_that_is_damaged_or_of_another_run_is_named(composing, ngram_run,
         assert message in str(error.value)
         assert "\n" not in str(error.value)
     assert model_checksum(composing) != checksum
-
-
-def test_a_run_whose_file_is_not_there_is_packed_without_them(ngram_run, sentence, tmp_path):
-    alone = shutil.copytree(ngram_run, tmp_path / "run")
-    settings = read_settings(alone)
-    settings["words"]["vectors"] = "elsewhere.bin"
-    write_settings(alone, settings)
-    assert pack(alone, tmp_path / "packed", WORDS) == [
-        "elsewhere.bin: not there, or changed: if it has sub-words, they are left out, and further words unknown"
-    ]
-    assert not (tmp_path / "packed" / SUB_WORDS).exists()
-    embedder = Embedder.load(tmp_path / "packed")
-    same = replace(sentence, tokens=("the", "qwertz", "of", "asdf", "yxcv"))
-    np.testing.assert_array_equal(embedder.encode([sentence]), embedder.encode([same]))
 
 
 @pytest.fixture
@@ -382,29 +325,24 @@ def test_what_is_shipped(hub, packed, average, random, tmp_path):
 def test_the_sources_go_wherever_the_run_goes(hub, packed, tmp_path):
     shipped = tmp_path / "models/shipped"
     ship(packed, shipped, "mit", sources=[table(tmp_path / "a.tsv", ROW)])
-    stage(shipped, tmp_path / "staged")
-    check_arrived(tmp_path / "staged")
     joined = join_runs([shipped, packed], tmp_path / "joined")
-    stage(joined, tmp_path / "staged-too")
-    for folder in ("staged", "staged-too/members/0-shipped"):
-        assert read_sources(tmp_path / folder / SOURCES) == read_sources(tmp_path / "a.tsv")
-    card = model_card(tmp_path / "staged-too", "me/x", Embedder.load(joined))
+    stage(joined, tmp_path / "staged")
+    check_arrived(tmp_path / "staged")
+    assert read_sources(tmp_path / "staged/members/0-shipped" / SOURCES) == read_sources(tmp_path / "a.tsv")
+    card = model_card(tmp_path / "staged", "me/x", Embedder.load(joined))
     assert "| Two novels | public domain | 3 | 4,000 |\n| all | | 3 | 4,000 |\n\n**1-default**\n" in card
     assert card.count("| Two novels |") == card.count("ask the owner of this repository") == 1
 
 
-def test_what_cannot_be_shipped(hub, run, packed, average, tmp_path):
+def test_what_cannot_be_shipped(hub, packed, average, tmp_path):
     scored(packed, MR=75.0, CR=80.0)
-    out = tmp_path / "models"
-    with pytest.raises(InputError, match="average: has no score for CR to compare with: run structviews eval"):
-        ship(packed, out, "mit", baselines=[average])
-    with pytest.raises(InputError, match=r"none\.tsv: No such file"):
-        ship(packed, out, "mit", sources=[tmp_path / "none.tsv"])
-    assert not list(tmp_path.glob("*models*"))
-    out.mkdir()
-    (out / "notes.txt").write_text("")
-    with pytest.raises(InputError, match="models: already exists"):
-        ship(packed, out, "mit")
+    for given, message in (
+        ({"baselines": [average]}, "average: has no score for CR to compare with: run structviews eval"),
+        ({"sources": [tmp_path / "none.tsv"]}, r"none\.tsv: No such file"),
+    ):
+        with pytest.raises(InputError, match=message):
+            ship(packed, tmp_path / "models", "mit", **given)
+        assert not list(tmp_path.glob("*models*"))
 
 
 @pytest.fixture
@@ -425,32 +363,20 @@ def test_the_script(script, hub, run, average, tmp_path, capsys, monkeypatch):
     scored(packed, MR=75.0)
     seconds = {"parse a.txt": 3600, "merge": 1800, "word vectors": 720, "train": 36000, "score default-small": 360}
     (tmp_path / "stages.json").write_text(json.dumps(seconds))
-    for name in ("one", "two"):
-        (tmp_path / f"{name}.md").write_text(f"\n## Section {name}\n\nText.\n")
+    (tmp_path / "one.md").write_text("\n## Section one\n\nText.\n")
     given = ("--sources", table(tmp_path / "a.tsv", ROW), "--stages", tmp_path / "stages.json", "--baselines", average)
-    about = ("--about", tmp_path / "one.md", tmp_path / "two.md", "--machine", "two cores")
-    script("ship", packed, *given, *about, "--cores", 2, 1, 1, 2)
-    output, errors = capsys.readouterr()
-    assert output == f"{packed}: 0.0 MB\n{tmp_path}/models/default-small: 0.0 MB\n"
-    assert errors == ""
+    script("ship", packed, *given, "--about", tmp_path / "one.md", "--machine", "two cores", "--cores", 2, 1, 1, 2)
+    assert capsys.readouterr() == (f"{packed}: 0.0 MB\n{tmp_path}/models/default-small: 0.0 MB\n", "")
     assert names(bundled.MODELS / "default-small") == ["README.md", *FILES[:3], "results.json", SOURCES, *FILES[3:]]
     card = (bundled.MODELS / "default-small/README.md").read_text()
     assert hub.ModelCard(card).data.license == "cc-by-sa-4.0"
     assert "| texts and tasks parsed | 1.5 | 2 | 3.0 |\n| word vectors learnt | 0.2 | 1 | 0.2 |\n" in card
-    assert "| views trained | 10.0 | 1 | 10.0 |\n| packed, and scored beside baselines | 0.1 | 2 | 0.2 |\n" in card
     assert "| all | 11.8 | | 13.4 |\n\nBy the clock on two cores, without" in card
-    assert "energy.\n\n## Section one\n\nText.\n\n## Section two\n\nText.\n\n## Limits" in card
-    for arguments, message in (
-        (("pack", run, "-o", packed, "--words", WORDS), f"{packed}: already exists: give another folder with --out"),
-        (
-            ("ship", packed, "-o", "x", "--about", "no.md"),
-            "no.md: No such file or directory: give the path of a text file",
-        ),
-    ):
-        with pytest.raises(SystemExit) as stop:
-            script(*arguments)
-        assert stop.value.code == 2
-        assert capsys.readouterr().err == f"error: {message}\n"
+    assert "energy.\n\n## Section one\n\nText.\n\n## Limits" in card
+    with pytest.raises(SystemExit) as stop:
+        script("pack", run, "-o", packed, "--words", WORDS)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == f"error: {packed}: already exists: give another folder with --out\n"
 
 
 def test_what_the_package_says_about_the_texts(hub, packed, tmp_path):

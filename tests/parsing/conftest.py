@@ -3,7 +3,10 @@ from pathlib import Path
 
 import pytest
 import tiny_parsers
-from jobs import SLOWLY, run
+from jobs import IN_PROCESS
+
+from structviews.parsing.pipeline import parse_corpus
+from structviews.parsing.sources import TextSource
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +41,5 @@ def long_text(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def undisturbed(long_text):
-    """The corpus that one worker makes of it."""
-    code, output = run(long_text, *SLOWLY, "-o", "whole.parsed", folder=long_text.parent)
-    assert code == 0, output
-    return long_text.parent / "whole.parsed"
+    """The corpus that this process makes of it."""
+    return parse_corpus(TextSource(str(long_text), **IN_PROCESS), long_text.parent / "whole.parsed")[0].path

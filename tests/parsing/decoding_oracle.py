@@ -1,65 +1,24 @@
-"""The decoders sentence by sentence, by recursion, and cell by cell: what the fast ones are held to."""
+"""The decoders sentence by sentence, and cell by cell: what the fast ones are held to."""
 
+import networkx as nx
 import numpy as np
-
-from structviews.parsing.decoding import FORBIDDEN
 
 
 def spanning_tree(scores):
     """Heads ``(n + 1,)`` of the best tree with exactly one child of the root; ``scores[d, h]``, 0 = root."""
     scores = np.array(scores, dtype=np.float64)
-    np.fill_diagonal(scores, FORBIDDEN)
-    allowed = scores[1:][np.isfinite(scores[1:])]
-    scores[1:, 0] -= 1 + len(scores) * np.ptp(allowed)
+    scores[1:, 0] -= 1 + len(scores) * np.ptp(scores)
     return arborescence(scores)
 
 
 def arborescence(scores):
-    """Heads of the maximum spanning arborescence rooted at 0, by Chu-Liu-Edmonds."""
-    scores = scores.copy()
-    np.fill_diagonal(scores, FORBIDDEN)
-    heads = scores.argmax(axis=1)
-    heads[0] = 0
-    cycle = find_cycle(heads)
-    if cycle is None:
-        return heads
-    inside = np.zeros(len(heads), dtype=bool)
-    inside[cycle] = True
-    outside = np.flatnonzero(~inside)
-    gain = scores[cycle] - scores[cycle, heads[cycle]][:, None]
-    # The cycle becomes one node, last in the contracted graph: the best way in breaks one of its
-    # edges, and each outside node takes the best of its members as head.
-    enter = gain[:, outside].argmax(axis=0)
-    leave = scores[np.ix_(outside, cycle)].argmax(axis=1)
-    small = np.full((len(outside) + 1,) * 2, FORBIDDEN)
-    small[:-1, :-1] = scores[np.ix_(outside, outside)]
-    small[-1, :-1] = gain[enter, outside]
-    small[:-1, -1] = scores[outside, cycle[leave]]
-    contracted = arborescence(small)
-    for i, node in enumerate(outside):
-        head = contracted[i]
-        heads[node] = cycle[leave[i]] if head == len(outside) else outside[head]
-    entered = contracted[-1]
-    heads[cycle[enter[entered]]] = outside[entered]
-    heads[0] = 0
-    return heads
-
-
-def find_cycle(heads):
-    """The nodes of some cycle, or None."""
-    state = np.zeros(len(heads), dtype=np.int64)  # 0 = not seen, otherwise the walk that saw it
-    state[0] = -1
-    for start in range(1, len(heads)):
-        node = start
-        while state[node] == 0:
-            state[node] = start
-            node = heads[node]
-        if state[node] == start:
-            cycle = [node]
-            while heads[cycle[-1]] != node:
-                cycle.append(heads[cycle[-1]])
-            return np.array(cycle)
-    return None
+    """Heads of the maximum spanning arborescence rooted at 0, by networkx."""
+    graph = nx.DiGraph()
+    for dependent in range(1, len(scores)):
+        heads = [head for head in range(len(scores)) if head != dependent]
+        graph.add_weighted_edges_from((head, dependent, scores[dependent, head]) for head in heads)
+    tree = nx.maximum_spanning_arborescence(graph)
+    return np.array([0, *(next(tree.predecessors(word)) for word in range(1, len(scores)))])
 
 
 def best_constituents(scores, n):

@@ -9,6 +9,7 @@ from pathlib import Path
 import chain_parser
 
 SLOWLY = ("--parser", "slowchain", "--max-tokens", "40", "--tokenised", "--format", "lines")
+IN_PROCESS = {"parser": "slowchain", "max_tokens": 40, "tokenised": True, "layout": "lines"}
 DRIVER = Path(chain_parser.__file__)
 
 

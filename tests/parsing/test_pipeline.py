@@ -4,23 +4,20 @@ import signal
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 import chain_parser
 import pytest
+import torch
 from chain_parser import ChainParser
-from jobs import DRIVER, SLOWLY, command, contents, run, wait_until
+from jobs import DRIVER, IN_PROCESS, SLOWLY, command, contents, run, wait_until
 
 from structviews.corpus.format import Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.parsing import pipeline
-from structviews.parsing.sources import (
-    TextSource,
-    TreebankSource,
-    open_source,
-    output_name,
-)
+from structviews.parsing.sources import TextSource, TreebankSource, open_source, output_name
 from structviews.runtime.files import temporary_name, writing
 
 SHARD_WITH_SKIPS = "Short one.\nstop here\nThis one is much too long.\nbell\x07\nLast one.\n\nOther document.\n"
@@ -60,13 +57,8 @@ def test_the_corpus_keeps_places_and_counts_skips(tmp_path):
         Skipped(0, 3, 4, "control character U+0007"),
     ]
     assert pipeline.summary(corpus) == ("3 skipped: 1 says stop, 1 more than 5 tokens, 1 control character U+0007")
-    assert corpus.manifest["settings"] == {
-        "format": "lines",
-        "tokenised": False,
-        "max_tokens": 5,
-        "sentences_per_shard": 1000,
-        "compression": None,
-    }
+    settings = {"format": "lines", "tokenised": False, "max_tokens": 5}
+    assert corpus.manifest["settings"] == settings | {"sentences_per_shard": 1000, "compression": None}
     assert corpus.parser["name"] == "chain"
 
 
@@ -111,17 +103,15 @@ def test_workers_do_not_outlive_a_killed_job(long_text, tmp_path):
 
 
 def test_an_interrupt_ends_with_one_line(long_text, undisturbed, tmp_path):
-    arguments = (long_text, *SLOWLY, "--workers", "2", "-o", "x.parsed")
-    process = command(*arguments, folder=tmp_path)
+    process = command(long_text, *SLOWLY, "--workers", "2", "-o", "x.parsed", folder=tmp_path)
     wait_until(lambda: list(tmp_path.glob("x.parsed/*.arrow")), process)
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert output.splitlines()[-1] == "stopped; run the same command again to resume"
     assert "Traceback" not in output
-    code, _ = run(*arguments, folder=tmp_path)
-    assert code == 0
-    assert contents(tmp_path / "x.parsed") == contents(undisturbed)
+    corpus, _ = pipeline.parse_corpus(TextSource(str(long_text), **IN_PROCESS), tmp_path / "x.parsed")
+    assert contents(corpus.path) == contents(undisturbed)
 
 
 def interrupt(*_):
@@ -173,27 +163,30 @@ def test_a_finished_corpus_is_left_alone(tmp_path):
     assert not (out / "job.json").exists()
 
 
-@pytest.mark.parametrize("finished", [True, False])
-def test_another_job_is_refused(tmp_path, finished, monkeypatch):
+def test_another_job_is_refused(tmp_path, monkeypatch):
     out = tmp_path / "t.parsed"
-    if not finished:
-        monkeypatch.setattr(pipeline, "write_manifest", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            pipeline.parse_corpus(treebank_source(tmp_path), out)
-        monkeypatch.undo()
-    else:
-        pipeline.parse_corpus(treebank_source(tmp_path), out)
-    with pytest.raises(InputError, match=r"differs in settings \(max_tokens was 10, is 9\): .*--out.*delete"):
-        pipeline.parse_corpus(treebank_source(tmp_path, max_tokens=9), out)
-    with pytest.raises(InputError, match="differs in sources: "):
-        pipeline.parse_corpus(treebank_source(tmp_path, sentences=24), out)
+    for finished in (False, True):
+        with monkeypatch.context() as patch:
+            if not finished:
+                patch.setattr(pipeline, "write_manifest", interrupt)
+            with nullcontext() if finished else pytest.raises(KeyboardInterrupt):
+                pipeline.parse_corpus(treebank_source(tmp_path), out)
+        with pytest.raises(InputError, match=r"differs in settings \(max_tokens was 10, is 9\): .*--out.*delete"):
+            pipeline.parse_corpus(treebank_source(tmp_path, max_tokens=9), out)
+        with pytest.raises(InputError, match="differs in sources: "):
+            pipeline.parse_corpus(treebank_source(tmp_path, sentences=24), out)
 
 
-def test_a_folder_with_other_files_is_refused(tmp_path):
+def test_a_folder_with_other_files_or_another_job_is_refused(tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
     with pytest.raises(InputError, match="holds other files"):
         pipeline.parse_corpus(treebank_source(tmp_path), tmp_path)
     assert (tmp_path / "mine.txt").read_text() == "precious"
+    out = tmp_path / "t.parsed"
+    out.mkdir()
+    with writing(out), pytest.raises(InputError, match=rf"being written by process {os.getpid()} on .*wait"):
+        pipeline.parse_corpus(treebank_source(tmp_path), out)
+    pipeline.parse_corpus(treebank_source(tmp_path), out)
 
 
 def leave_temporary(path):
@@ -210,14 +203,6 @@ def test_a_job_killed_before_it_wrote_anything_starts_over(tmp_path):
     leave_temporary(out / "job.json")
     assert len(pipeline.parse_corpus(treebank_source(tmp_path), out)[0]) == 25
     assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "shard-00000.arrow"]
-
-
-def test_two_jobs_do_not_share_a_folder(tmp_path):
-    out = tmp_path / "t.parsed"
-    out.mkdir()
-    with writing(out), pytest.raises(InputError, match=rf"being written by process {os.getpid()} on .*wait"):
-        pipeline.parse_corpus(treebank_source(tmp_path), out)
-    pipeline.parse_corpus(treebank_source(tmp_path), out)
 
 
 @pytest.mark.parametrize("name", ["write_bytes", "write_json", "write_manifest"])
@@ -285,7 +270,6 @@ def test_standard_input_gives_the_same(tmp_path):
 
 
 def test_a_parser_has_one_thread_and_leaves_the_others_to_the_process(tmp_path, monkeypatch):
-    torch = pytest.importorskip("torch")
     (tmp_path / "a.txt").write_text("A sentence.\n")
     seen, parse, before = [], ChainParser.parse, torch.get_num_threads()
 
@@ -330,35 +314,25 @@ def test_a_text_that_changes_meanwhile_is_refused(tmp_path, monkeypatch):
     assert contents(out) == whole
 
 
-def test_a_text_that_is_only_touched_is_not(tmp_path, monkeypatch):
+def test_a_text_that_is_only_touched_has_not_changed_but_one_that_is_gone_has(tmp_path, monkeypatch):
     source = treebank_source(tmp_path)
     after_each_shard(monkeypatch, lambda: source.paths[0].write_text(source.paths[0].read_text()))
     assert len(pipeline.parse_corpus(source, tmp_path / "t.parsed", sentences_per_shard=10)[0]) == 25
-
-
-def test_a_text_that_is_gone_has_changed(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("A sentence.\n")
-    source = text_source(path)
-    path.unlink()
+    (tmp_path / "a.txt").write_text("A sentence.\n")
+    text = text_source(tmp_path / "a.txt")
+    (tmp_path / "a.txt").unlink()
     with pytest.raises(InputError, match=r"a\.txt changed during this run"):
-        pipeline.parse_corpus(source, tmp_path / "a.parsed")
-
-
-def progress_of(source, out, monkeypatch, **options):
-    """What the bar was told: lines done and in all."""
-    told = []
-    monkeypatch.setattr(pipeline.Bar, "__call__", lambda bar, done, total, rate="": told.append((done, total)))
-    pipeline.parse_corpus(source, out, **options)
-    return told
+        pipeline.parse_corpus(text, tmp_path / "a.parsed")
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_bar_moves_within_the_first_shard(tmp_path, monkeypatch, workers):
     (tmp_path / "a.txt").write_text("".join(f"sentence number {i} .\n" for i in range(300)) + "\n\n")
+    shown = []
+    monkeypatch.setattr(pipeline.Bar, "__call__", lambda bar, done, total, rate="": shown.append((done, total)))
     source = text_source(tmp_path / "a.txt", parser="builtin")
-    told = progress_of(source, tmp_path / "a.parsed", monkeypatch, workers=workers)
-    assert len(told) > 3
-    assert told == sorted(told)
-    assert 0 < told[0][0] < 300  # before the only shard was finished
-    assert told[-1] == (302, 302)
+    pipeline.parse_corpus(source, tmp_path / "a.parsed", workers=workers)
+    assert len(shown) > 3
+    assert shown == sorted(shown)
+    assert 0 < shown[0][0] < 300  # before the only shard was finished
+    assert shown[-1] == (302, 302)

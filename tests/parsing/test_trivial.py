@@ -44,20 +44,16 @@ def test_shapes(shape, heads, bracketed):
     assert brackets(tree) == bracketed
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 8, 31, 32, 1000])
-def test_balanced_trees_are_as_low_as_can_be(n):
-    tree = parse("balanced", [f"w{i}" for i in range(n)])
-    assert max(tree.constituency_heights) == (n - 1).bit_length()
-    assert max(tree.dependency_heights) == n.bit_length() - 1
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_they_are_trees_of_any_length(shape):
-    for n in (*range(1, 40), 2000):
+    for n in (*range(1, 34), 1000):
         tree = parse(shape, [f"w{i}" for i in range(n)])  # checks itself
         assert tree.has_dependencies
         assert tree.has_constituents
         assert [relation for relation, head in zip(tree.relations, tree.heads, strict=True) if not head] == ["root"]
+        if shape == "balanced":
+            assert max(tree.constituency_heights) == (n - 1).bit_length()
+            assert max(tree.dependency_heights) == n.bit_length() - 1
 
 
 @pytest.mark.slow
@@ -71,15 +67,9 @@ def test_random_trees_are_seeded_by_the_words_alone(shape):
     order = random.Random(0).sample(range(20), 20)
     assert parser.parse([sentences[i] for i in order]) == [trees[i] for i in order]
     code = f"from structviews.parsing.specification import load; print(load('trivial:{shape}').parse([{sentences[3]}]))"
-    for seed in ("1", "2"):
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert done.stdout.strip() == str([trees[3]])
+    environment = os.environ | {"PYTHONHASHSEED": "1"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str([trees[3]])
 
 
 def all_heads(n):
@@ -114,17 +104,15 @@ def test_random_trees_are_uniform():
     check_uniform(shapes, all_brackets("abcd"), draws)
 
 
-def heads_by_spans(tree):
-    """For each constituent, the words in it whose head is outside."""
-    for start, end, _ in tree.spans():
-        yield [word for word in range(start, end) if not start < tree.heads[word] <= end]
-
-
 def test_random_heads_are_one_in_each_constituent():
-    trees = specification.load("trivial:random-heads").parse([[*"abcdefghijk", f"l{i}"] for i in range(50)])
-    assert all(len(outside) == 1 for tree in trees for outside in heads_by_spans(tree))
-    apart = specification.load("trivial:random").parse([[*"abcdefghijk", f"l{i}"] for i in range(50)])
-    assert any(len(outside) > 1 for tree in apart for outside in heads_by_spans(tree))
+    for shape, alone in (("random-heads", True), ("random", False)):
+        trees = specification.load(f"trivial:{shape}").parse([[*"abcdefghijk", f"l{i}"] for i in range(50)])
+        outside = [
+            sum(not start < tree.heads[word] <= end for word in range(start, end))
+            for tree in trees
+            for start, end, _ in tree.spans()
+        ]
+        assert all(count == 1 for count in outside) == alone
 
 
 def test_random_heads_are_either_side_with_equal_chance():
@@ -135,15 +123,8 @@ def test_random_heads_are_either_side_with_equal_chance():
     flat = [tree.heads for tree in trees if brackets(tree).startswith("((a b) (c")]
     # Two choices within the halves and one between them.
     every = [
-        (0, 1, 1, 3),
-        (3, 1, 0, 3),
-        (0, 1, 4, 1),
-        (4, 1, 4, 0),
-        (2, 0, 2, 3),
-        (2, 3, 0, 3),
-        (2, 0, 4, 2),
-        (2, 4, 4, 0),
-    ]
+        (0, 1, 1, 3), (3, 1, 0, 3), (0, 1, 4, 1), (4, 1, 4, 0), (2, 0, 2, 3), (2, 3, 0, 3), (2, 0, 4, 2), (2, 4, 4, 0),
+    ]  # fmt: skip
     check_uniform(Counter(flat), every, len(flat))
 
 

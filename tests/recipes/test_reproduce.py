@@ -1,7 +1,6 @@
 """Rows made with one command against the same made step by step; stopped in every stage; wrong input."""
 
 import json
-import random
 import shutil
 import sys
 from itertools import accumulate
@@ -13,9 +12,8 @@ from corpora import opened, topic_corpus
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.evaluation.scores.results import all_results
 from structviews.parsing.sources import open_source
-from structviews.parsing.text import RawSentence
 from structviews.recipes import recipe, stages
-from structviews.recipes.outcome import Line, _means, measures
+from structviews.recipes.outcome import _means, measures
 from structviews.runs.folder import weight_files
 
 DATA = Path(__file__).parents[2] / "data"
@@ -105,13 +103,12 @@ def test_a_row_is_that_of_the_single_commands(does):
     assert scores("x") == scores("reproduced/runs/uni-qt")
     made = outcome("uni-qt")
     row = {line["measure"]: line for line in made["lines"]}
-    assert row["TREC accuracy"]["ours"] == scores("x")["TREC"]["accuracy"]
-    assert row["SICK-R pearson"]["ours"] == 100 * scores("x")["SICK-R"]["pearson"]
-    assert (row["TREC accuracy"]["published"], row["SICK-R mse"]["published"]) == (90.6, 29.3)
-    assert row["TREC accuracy"]["difference"] == row["TREC accuracy"]["ours"] - 90.6
+    trec, sick = scores("x")["TREC"]["accuracy"], 100 * scores("x")["SICK-R"]["pearson"]
+    own = {"ours": trec, "published": 90.6, "difference": trec - 90.6, "partial": True}
+    assert row["TREC accuracy"] == {"measure": "TREC accuracy"} | own
+    assert (row["SICK-R pearson"]["ours"], row["SICK-R mse"]["published"]) == (sick, 29.3)
     assert (row["dim"]["ours"], row["dim"]["published"], row["dim"]["difference"]) == (16, 2400, None)
     assert (row["MR accuracy"]["ours"], row["MR accuracy"]["published"]) == (None, 77.2)
-    assert (row["TREC accuracy"]["partial"], row["MR accuracy"]["partial"]) == (True, False)
     assert made["differences"][:4] == [
         "corpus: corpus.txt (234 sentences), not BookCorpus (45,000,000 sentences)",
         "sentences: at most 250, whole documents from the beginning (--sentences)",
@@ -124,8 +121,12 @@ def test_a_row_is_that_of_the_single_commands(does):
     assert f"| TREC accuracy | {row['TREC accuracy']['ours']:.1f}* | 90.6 |" in page
 
 
-def test_a_row_of_members_is_that_of_the_single_commands(does):
-    does("reproduce", "single-views-fg", *HOW, "--tasks", "TREC,SICK14")
+def test_a_row_of_members_is_that_of_the_single_commands(does, command, monkeypatch):
+    row = ("reproduce", "single-views-fg", *HOW, "--tasks", "TREC,SICK14")
+    with monkeypatch.context() as patch:
+        patch.setattr(stages, "learn_vectors", stopped(stages.learn_vectors))
+        assert command(*row)[0] == 130
+    does(*row)
     does("parse", "corpus.txt", "--format", "lines")
     does("vectors", "corpus.parsed", "-o", "words.bin")
     for name in ("f", "g"):
@@ -153,6 +154,10 @@ def test_given_vectors_expand_and_what_is_there_is_used(does, command, words):
     assert command(*again)[0] == 0
     assert command(*again, "--dry-run")[2].splitlines() == ["nothing left to do"]
     assert scores("reproduced/runs/dep-const-paper").keys() == {"TREC", "SICK-R"}
+    test = Path("senteval/TREC/TREC_10.label")
+    lines = test.read_bytes().splitlines(keepends=True)
+    test.write_bytes(b"".join([b"HUM:ind Who wrote this rather unusual sentence ?\n", *lines[1:]]))
+    assert command(*again, "--dry-run")[2].splitlines() == left
 
 
 def test_without_gensim_vectors_may_be_given(command, monkeypatch):
@@ -187,18 +192,14 @@ def rows(tmp_path, monkeypatch):
     return tmp_path / "rows"
 
 
-def stopped(stage, before):
-    """A stage that is stopped before it does something, or after it."""
+def stopped(stage):
+    """A stage that is stopped after it has done something."""
 
     def instead(*arguments):
-        stopping = False
-        for title in stage(*arguments):
-            if before:
-                raise KeyboardInterrupt
-            stopping = True
-            yield title
-        if stopping:
+        titles = list(stage(*arguments))
+        if titles:
             raise KeyboardInterrupt
+        return titles
 
     return instead
 
@@ -221,23 +222,20 @@ def test_single_views_of_runs_are_joined(does, command, rows):
     assert outcome("own")["lines"][0]["ours"] == 4 * 8 + 3 * 8
 
 
-@pytest.mark.parametrize(("name", "stopping"), [("all", STAGES), ("single-views-fg", ["learn_vectors"])])
-def test_a_row_is_the_same_whichever_stages_were_stopped(name, stopping, rows, words, does, command, monkeypatch):
+def test_a_row_is_the_same_whichever_stages_were_stopped(rows, words, does, command, monkeypatch):
     head = 'paper = "S"\n[all]\nplace = "table 1"\ncorpus.name = "x"\n'
     (rows / "all.toml").write_text(head + 'members = [{ recipe = "dep-const-paper" }, { recipe = "uni-qt" }]\n')
-    vectors = ("--vectors", "words.bin") if name == "all" else ()
-    arguments = ("reproduce", name, *HOW, "--tasks", "TREC,SICK14", "--sentences", "250", *vectors, "--out")
-    does(*arguments, "whole")
-    for each in stopping:
-        for before in (True, False):
-            with monkeypatch.context() as patch:
-                patch.setattr(stages, each, stopped(getattr(stages, each), before))
-                code, _, err = command(*arguments, "parts")
-            assert code == 130, (each, before, err)
-            assert err.endswith("stopped; run the same command again to resume\n")
-    does(*arguments, "parts")
-    assert outcome(name, "parts") == outcome(name, "whole")
-    assert scores(f"parts/runs/{name}") == scores(f"whole/runs/{name}")
+    arguments = ("reproduce", "all", *HOW, "--tasks", "TREC,SICK14", "--sentences", "250", "--vectors", "words.bin")
+    does(*arguments, "--out", "whole")
+    for each in STAGES:
+        with monkeypatch.context() as patch:
+            patch.setattr(stages, each, stopped(getattr(stages, each)))
+            code, _, err = command(*arguments, "--out", "parts")
+        assert code == 130, (each, err)
+        assert err.endswith("stopped; run the same command again to resume\n")
+    does(*arguments, "--out", "parts")
+    assert outcome("all", "parts") == outcome("all", "whole")
+    assert scores("parts/runs/all") == scores("whole/runs/all")
 
 
 @pytest.mark.usefixtures("uni_qt")
@@ -254,36 +252,17 @@ def test_calls_killed_before_a_checkpoint_and_after_the_scores_go_on(does):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     does(*arguments)
     assert (outcome("uni-qt"), weights(run)) == (first, before)
-    shutil.rmtree(run)
-    run.mkdir()
-    (run / ".config.toml.host-1.tmp").touch()
-    does(*arguments)
-    assert (outcome("uni-qt"), weights(run)) == (first, before)
 
 
 @pytest.mark.usefixtures("uni_qt")
-def test_what_was_made_of_another_text_of_the_same_name_is_not_used(does, command):
+def test_what_was_made_of_another_text_of_the_same_name_is_not_used(command):
     text = Path("corpus.txt")
     text.write_text("\n".join(text.read_text().split("\n")[110:]))
     code, _, err = command("reproduce", "uni-qt", *SMALL)
     assert (code, len(err.splitlines())) == (2, 1)
     assert "uni-qt: holds a run with corpus = " in err
-    before = scores("reproduced/runs/uni-qt")
     shutil.rmtree("reproduced/runs")
-    does("reproduce", "uni-qt", *SMALL)
-    made = outcome("uni-qt")
-    does("reproduce", "uni-qt", *SMALL, "--out", "fresh")
-    assert scores("fresh/runs/uni-qt") == scores("reproduced/runs/uni-qt") != before
-    assert outcome("uni-qt", "fresh") == made
-
-
-def test_changed_tasks_are_parsed_again(does):
-    does("reproduce", "dep-const-paper", *SMALL)
-    test = Path("senteval/TREC/TREC_10.label")
-    lines = test.read_bytes().splitlines(keepends=True)
-    test.write_bytes(b"".join([b"HUM:ind Who wrote this rather unusual sentence ?\n", *lines[1:]]))
-    does("reproduce", "dep-const-paper", *SMALL)
-    assert len(list(Path("reproduced").glob("tasks-*.parsed"))) == 2
+    assert command("reproduce", "uni-qt", *SMALL, "--dry-run")[2].startswith("taking the first 250 sentences of")
 
 
 def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, command, words):
@@ -305,21 +284,6 @@ def test_runs_that_were_expanded_since_are_not_taken_for_the_joined_ones(does, c
     assert weights("reproduced") == before
 
 
-def test_runs_with_other_fixed_vectors_are_told_and_the_same_ones_elsewhere_are_not(does, command, words):
-    how = ("--corpus", "corpus.parsed", "--senteval", "senteval", *SIZE, "--tasks", "TREC", "--vectors")
-    does("vectors", "corpus.parsed", "-o", "other.bin", *FIVE, "--seed", "2")
-    does("reproduce", "single-view-g", *how, "words.bin")
-    lines = outcome("single-view-g")["lines"]
-    code, _, err = command("reproduce", "single-views-fg", *how, "other.bin")
-    assert (code, "training" in err) == (2, False)
-    assert "single-view-g: was trained with other vectors than other.bin: give those, or another folder" in err
-    assert not Path("reproduced/runs/single-view-f").exists()
-    Path("words.bin").rename("moved.bin")
-    does("runs", "expand", "reproduced/runs/single-view-g", "--vectors", "moved.bin")
-    does("reproduce", "single-view-g", *how, "moved.bin")
-    assert outcome("single-view-g")["lines"] == lines
-
-
 def test_a_recipe_of_a_run_says_how_others_are_scored(does, command, words):
     own = ("--views", "avg", "--objective", "consensus", "--corpus", "corpus.parsed", "--hidden", "8", "--epochs", "1")
     for name in ("x", "y"):
@@ -330,8 +294,6 @@ def test_a_recipe_of_a_run_says_how_others_are_scored(does, command, words):
     similarity = ("--similarity-pooling", "mean", "--similarity-join", "average")
     does("eval", "y", *flags, *similarity, "--protocol", "senteval-torch", *how)
     assert scores("x") == scores("y")
-    does("eval", "x", "--recipe", "single-view-g", *how, "--pooling", "mean", "--protocol", "kiros")
-    assert len(all_results(Path("x"))) == 2
     does("eval", "x", "--recipe", "single-view-g", *how, "--no-transductive")
     (stored,) = (each for each in all_results(Path("x")) if "--no-transductive" in each["flags"])
     assert stored["flags"] == " --recipe single-view-g --no-transductive --protocol senteval-torch"
@@ -391,14 +353,6 @@ def test_measures_are_named_and_scaled_as_the_papers_have_them():
     assert measures("SICK14", {**year, "sets": {"all": {"pearson": 0.6}}}) == {"SICK14 pearson": 60}
 
 
-def test_lines_are_written_with_signs():
-    assert Line("MR accuracy", 70.04, 77.2).texts == ("MR accuracy", "70.0", "77.2", "-7.2")
-    assert Line("MR accuracy", 80.0, 77.2).texts == ("MR accuracy", "80.0", "77.2", "+2.8")
-    assert Line("MR accuracy", None, 77.2).texts == ("MR accuracy", "-", "77.2", "-")
-    assert Line("MR accuracy", 70.04, 77.2, partial=True).texts == ("MR accuracy", "70.0*", "77.2", "-7.2")
-    assert Line("dim", 64, 2400.0).texts == ("dim", "64", "2400", "-")
-
-
 def test_a_published_mean_is_over_the_main_score_of_every_task_or_is_left_out():
     ours = {"STS12 mean": 60.0, "SICK14 pearson": 70.0, "MRPC f1": 84.0, "MRPC accuracy": 76.0, "MR accuracy": 81.0}
     several = "STS12, SICK14 mean"
@@ -414,18 +368,7 @@ def first_plainly(sizes, n):
     return whole[-1] if whole else n
 
 
-def test_whole_documents_are_taken():
-    for seed in range(20):
-        draw = random.Random(seed)
-        sizes = [draw.randint(1, 6) for _ in range(draw.randint(1, 6))]
-        documents = [document for document, size in enumerate(sizes) for _ in range(size)]
-        sentences = [RawSentence(document, 0, line, "x") for line, document in enumerate(documents, 1)]
-        for n in range(1, len(sentences) + 3):
-            taken = [each for document in stages.first_documents(iter(sentences), n) for each in document]
-            assert taken == sentences[: first_plainly(sizes, n)]
-
-
-@pytest.mark.parametrize("n", [1, 3, 5, 9])
+@pytest.mark.parametrize("n", [1, 5, 9])
 def test_the_beginning_of_a_text_has_its_documents(n, tmp_path):
     (tmp_path / "x.txt").write_text("a b\nc d\n\n\ne f\ng h\ni j\n\nk l\n")
     how = {"parser": "trivial:balanced", "layout": "lines", "tokenised": True, "max_tokens": 120}
@@ -438,7 +381,7 @@ def test_the_beginning_of_a_text_has_its_documents(n, tmp_path):
     assert first == whole[: first_plainly([2, 3, 1], n)]
 
 
-@pytest.mark.parametrize("n", [1, 100, 10_000])
+@pytest.mark.parametrize("n", [1, 100])
 def test_the_beginning_of_a_corpus_has_its_rows(n, tmp_path):
     corpus = opened(topic_corpus(tmp_path / "x.parsed"))
     rows = list(corpus)

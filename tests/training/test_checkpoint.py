@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from structviews.errors import InputError
-from structviews.runs.weights import load_weights, save_weights
+from structviews.runs.weights import load_weights, write_weights
 from structviews.training.checkpoint import Progress, load_state, read_progress, save_state
 
 PLACE = Progress(step=12, epoch=1, batch=3)
@@ -36,7 +36,7 @@ def run(tmp_path):
     for _ in range(2):
         take_step(model, optimiser)
     save_state(tmp_path, model, optimiser, PLACE)
-    save_weights(tmp_path, model)
+    write_weights(tmp_path, model.state_dict())
     return tmp_path
 
 
@@ -58,7 +58,7 @@ def test_an_older_state_goes_once_the_newer_is_whole(run, monkeypatch):
         with pytest.raises(OSError, match="No space left"):
             save_state(run, *model_and_optimiser(), Progress(step=1_000_000_000))
         with pytest.raises(OSError, match="No space left"):
-            save_weights(run, model_and_optimiser()[0])
+            write_weights(run, model_and_optimiser()[0].state_dict())
     assert sorted(p.name for p in run.rglob("*") if p.is_file()) == ["model.safetensors", older.name]
     assert read_progress(run) == PLACE
     save_state(run, *model_and_optimiser(), Progress(step=13))

@@ -75,7 +75,7 @@ def test_neighbours_may_be_in_two_shards(tmp_path):
     places = [(0, 0), (1, 0), (2, 0), (2, 1), (3, 0), (4, 0)]
     pairs = [Row(*place, line, random_trees(["a", f"w{line}"])) for line, place in enumerate(places, 1)]
     corpus = write_corpus(tmp_path / "x.parsed", pairs, shard_size=3)
-    assert Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], held_out=0.0)).data.has_neighbours()
+    assert Training(small_config(corpus, tmp_path / "run", ["bow", "bow"], held_out=0.0)).data.check()
 
 
 def test_one_document_is_a_warning(tmp_path):

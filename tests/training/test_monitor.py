@@ -5,15 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from corpora import (
-    RandomParser,
-    opened,
-    random_trees,
-    small_config,
-    small_sts14,
-    topic_corpus,
-    write_corpus,
-)
+from corpora import RandomParser, opened, random_trees, small_config, small_sts14, topic_corpus, write_corpus
 from test_training import log_of, result
 from vector_files import random_vectors, write_vectors
 
@@ -22,8 +14,10 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer
 from structviews.errors import InputError
 from structviews.evaluation.senteval.suite import evaluate
+from structviews.evaluation.senteval.tasks.pairs import PUBLISHED
 from structviews.training.checkpoint import extend, extended, read_progress
-from structviews.training.loop import open_monitor, train
+from structviews.training.loop import train
+from structviews.training.monitor import Monitor
 from structviews.training.trainer import Training
 from structviews.words.vocabulary import count_words
 
@@ -37,14 +31,8 @@ def config(tmp_path):
 def senteval(tmp_path, monkeypatch):
     """STS14 with a few pairs a data set, whole by its own measure."""
     for file, size in small_sts14(tmp_path / "senteval").items():
-        monkeypatch.setitem(tasks_published(), file, size)
+        monkeypatch.setitem(PUBLISHED, file, size)
     return tmp_path / "senteval"
-
-
-def tasks_published():
-    from structviews.evaluation.senteval.tasks.pairs import PUBLISHED  # which adds its own
-
-    return PUBLISHED
 
 
 def test_a_fixed_channel_knows_all_words_of_its_file(senteval, tmp_path, parser):
@@ -55,7 +43,7 @@ def test_a_fixed_channel_knows_all_words_of_its_file(senteval, tmp_path, parser)
     watched = plain.replaced(out=str(tmp_path / "run"), eval_every=1, eval_data=str(senteval))
     sentences = [random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])]
     training = Training(watched)
-    found = open_monitor(training).embedder.encode(sentences)
+    found = Monitor(training).embedder.encode(sentences)
     assert np.abs(found[0] - found[1]).max() > 1e-3
     assert set(training.model.state_dict()) == set(Training(plain).model.state_dict())
     weights = [(train(each) / "model.safetensors").read_bytes() for each in (plain, watched)]
@@ -85,7 +73,7 @@ def test_scores_are_those_of_eval_and_training_is_undisturbed(config, senteval, 
 
 
 def test_sentences_are_parsed_once_or_taken_from_a_parsed_corpus(config, senteval, parser, tmp_path, monkeypatch):
-    monitor = open_monitor(Training(config.replaced(eval_every=2, eval_data=str(senteval))))
+    monitor = Monitor(Training(config.replaced(eval_every=2, eval_data=str(senteval))))
     parsed = parser.n_parsed
     assert parsed == len(monitor.parsed)
     monitor.score()
@@ -94,7 +82,7 @@ def test_sentences_are_parsed_once_or_taken_from_a_parsed_corpus(config, senteva
     there = write_corpus(tmp_path / "sts14.parsed", rows)
     monkeypatch.setattr(Preparer, "_resolve_parser", None)
     settings = config.replaced(eval_every=2, eval_data=str(senteval), eval_parsed=str(there))
-    assert open_monitor(Training(settings)).score() == pytest.approx(monitor.score())
+    assert Monitor(Training(settings)).score() == pytest.approx(monitor.score())
     few = write_corpus(tmp_path / "few.parsed", rows[:-1])
     with pytest.raises(InputError, match=r"few\.parsed: 1 of \d+ sentences of STS14 are missing, such as '"):
         train(settings.replaced(eval_parsed=str(few)))
@@ -104,7 +92,7 @@ def test_sentences_are_parsed_once_or_taken_from_a_parsed_corpus(config, senteva
 @pytest.mark.parametrize("changes", [{"remove_component": True}, {"similarity_pooling": "mean", "normalise": True}])
 def test_the_vectors_are_the_runs_own(config, senteval, parser, changes):
     made = Training(config.replaced(eval_every=2, eval_data=str(senteval), **changes))
-    monitor = open_monitor(made)
+    monitor = Monitor(made)
     scores = monitor.score()
     assert np.isfinite(list(scores.values())).all()
     representation = monitor.embedder.representation
@@ -144,19 +132,15 @@ def points(run):
     return found
 
 
-def expected_points(run):
-    return [
-        (f"{entry['kind']}/{name}", entry["step"], value)
+def assert_points(run):
+    found = points(run)
+    expected = [
+        (f"{entry['kind']}/{name}", entry["step"], pytest.approx(value, rel=1e-6, abs=1e-6))
         for entry in log_of(run)
         for name, value in entry.items()
         if name not in ("kind", "step", "epoch")
     ]
-
-
-def assert_points(run):
-    found, expected = points(run), expected_points(run)
-    assert [point[:2] for point in found] == [point[:2] for point in expected]
-    assert [point[2] for point in found] == pytest.approx([point[2] for point in expected], rel=1e-6, abs=1e-6)
+    assert found == expected
     assert len(set(found)) == len(found) > 0
 
 

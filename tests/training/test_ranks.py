@@ -184,32 +184,24 @@ def test_words_of_an_encoder(corpus, tmp_path):
     assert log_of(tmp_path / "run", "train")[-1]["step"] == 3
 
 
-def logged_steps(run):
-    """The numbers of the steps that a run's log has."""
-    return [entry["step"] for entry in log_of(run, "train")]
-
-
-def test_fewer_ranks_go_on(stopped, corpus, tmp_path):
-    run = shutil.copytree(stopped[0], tmp_path / "run")
-    before = read_progress(run)
-    train(settings(corpus, run, epochs=20))
-    place = read_progress(run)
-    assert (before.finished, before.ranks) == (False, 2)
-    assert (place.finished, place.ranks) == (True, 1)
-    assert place.step > before.step
-    assert logged_steps(run) == list(range(1, place.step + 1))  # none left out, none taken twice
-
-
-def test_more_ranks_go_on(corpus, tmp_path):
-    run = train(settings(corpus, tmp_path / "run", steps=9))
-    before = read_progress(run)
-    extend(extended(run, None, 0))
-    assert ended(launch(settings(corpus, run), tmp_path))[0] == [0, 0]
-    place = read_progress(run)
-    assert (before.step, before.ranks) == (9, 1)
-    assert (place.finished, place.ranks) == (True, 2)
-    assert place.step > before.step
-    assert logged_steps(run) == list(range(1, place.step + 1))  # none left out, none taken twice
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_another_number_of_ranks_goes_on(stopped, corpus, tmp_path, ranks):
+    """After a run of the other number of them."""
+    if ranks == 1:
+        run = shutil.copytree(stopped[0], tmp_path / "run")
+        before = read_progress(run)
+        train(settings(corpus, run, epochs=20))
+    else:
+        run = train(settings(corpus, tmp_path / "run", steps=9))
+        before = read_progress(run)
+        extend(extended(run, None, 0))
+        assert ended(launch(settings(corpus, run), tmp_path))[0] == [0, 0]
+    after = read_progress(run)
+    assert before.ranks == 3 - ranks
+    assert (after.finished, after.ranks) == (True, ranks)
+    assert after.step > before.step
+    # None is left out, none taken twice.
+    assert [entry["step"] for entry in log_of(run, "train")] == list(range(1, after.step + 1))
 
 
 def test_the_place_in_an_epoch_is_kept_to_a_step(corpus, tmp_path):
@@ -238,18 +230,10 @@ def test_an_error_of_one_rank_is_one_line(tmp_path):
         assert lines[0].startswith(message)
 
 
-class Rank(Ranks):
-    """A rank that has nobody to talk to."""
-
-    def __init__(self, rank, count):
-        self.rank = rank
-        self.count = count
-
-
 def test_too_few_documents_for_the_ranks(corpus, tmp_path):
     message = r"enough training documents for \d+ of 20 processes: give torchrun a smaller --nproc-per-node"
     with pytest.raises(InputError, match=message):
-        Training(settings(corpus, tmp_path / "run", held_out=0.0), Rank(0, 20))
+        Training(settings(corpus, tmp_path / "run", held_out=0.0), Ranks(0, 20))
     assert not (tmp_path / "run").exists()
 
 
@@ -258,7 +242,7 @@ def test_sentences_that_unequal_shares_leave_out(tmp_path):
     rows = [replace(row, document=max(0, row.document - 4)) for row in topic_rows(documents=7, sentences=6)]
     config = settings(write_corpus(tmp_path / "x.parsed", rows), tmp_path / "run", held_out=0.0)
     assert Training(config).data.left_out == 0
-    assert Training(config, Rank(1, 2)).data.left_out == pytest.approx(1 - 2 * 12 / 42)
+    assert Training(config, Ranks(1, 2)).data.left_out == pytest.approx(1 - 2 * 12 / 42)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
@@ -279,7 +263,7 @@ def test_documents_are_dealt_whole(count):
 def test_every_rank_has_as_many_steps(corpus, tmp_path):
     for accumulate in (1, 2):
         config = settings(corpus, tmp_path / "run", accumulate=accumulate)
-        made = [Training(config, Rank(rank, 3)) for rank in range(3)]
+        made = [Training(config, Ranks(rank, 3)) for rank in range(3)]
         steps = [list(training.steps(Progress(ranks=3))) for training in made]
         assert {len(each) for each in steps} == {made[0].data.last_step()}
         documents = [{d for s in each for b in s.batches for d in b.document.tolist()} for each in steps]

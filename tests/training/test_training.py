@@ -49,6 +49,13 @@ def config(corpus, tmp_path):
     return small_config(corpus, tmp_path / "run", epochs=3, validate_every=4)
 
 
+@pytest.fixture(scope="module")
+def whole(corpus, tmp_path_factory):
+    """What the run of ``config`` leaves."""
+    folder = tmp_path_factory.mktemp("whole")
+    return result(train(small_config(corpus, folder / "run", epochs=3, validate_every=4)))
+
+
 def log_of(run, kind=None):
     entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     return [entry for entry in entries if kind in (None, entry["kind"])]
@@ -68,24 +75,19 @@ def quietly(config):
     return train(config, Console(file=screen, width=200)), screen.getvalue()
 
 
-def split_training(config, step, tmp_path):
-    """The same run in two parts, the first ``step`` steps long."""
-    first = small_config(config.data.corpus, tmp_path / "parts", steps=step, epochs=3, validate_every=4)
-    train(first)
-    assert read_progress(tmp_path / "parts").step == step
-    extend(extended(tmp_path / "parts", epochs=None, steps=0))
-    return train(extended(tmp_path / "parts", None, None))
-
-
-@pytest.mark.parametrize("step", [1, 4, STEPS_AN_EPOCH, STEPS_AN_EPOCH + 1])
-def test_parts_make_the_whole_bit_for_bit(config, tmp_path, step):
-    whole_files, whole_log, whole_settings = result(train(config))
-    files, log, settings = result(split_training(config, step, tmp_path))
+@pytest.mark.parametrize("step", [1, STEPS_AN_EPOCH])
+def test_parts_make_the_whole_bit_for_bit(config, whole, tmp_path, step):
+    parts = tmp_path / "parts"
+    train(config.replaced(out=str(parts), steps=step))
+    assert read_progress(parts).step == step
+    extend(extended(parts, epochs=None, steps=0))
+    files, log, settings = result(train(extended(parts, None, None)))
+    whole_files, whole_log, whole_settings = whole
     assert files == whole_files
     assert settings == whole_settings
     # The end of the first part has a validation, where the whole has none.
     own = [entry for entry in log if entry["kind"] == "validation" and entry not in whole_log]
-    assert [entry["step"] for entry in own] == ([step] if step in (1, 7) else [])
+    assert [entry["step"] for entry in own] == ([step] if step == 1 else [])
     assert [entry for entry in log if entry not in own] == whole_log
     assert whole_log[-1]["step"] == Training(config).data.last_step() == STEPS
 
@@ -140,9 +142,7 @@ def test_signals_change_nothing_but_the_time(corpus, tmp_path):
     assert result(run) == result(train(settings.replaced(out=str(tmp_path / "undisturbed"))))
 
 
-@pytest.mark.parametrize(
-    ("settings", "stops"), [({"epochs": 3}, (1, 2)), ({"epochs": 1}, (6,)), ({"steps": 4}, (4,)), ({"steps": 2}, (2,))]
-)
+@pytest.mark.parametrize(("settings", "stops"), [({"steps": 8}, (1, 2)), ({"epochs": 1}, (6,))])
 def test_a_stop_changes_nothing(config, settings, stops, monkeypatch):
     """Between checkpoints, of which the stop's is the first, and at the last step."""
     whole, config = (
@@ -176,12 +176,18 @@ def test_a_finished_run_is_left_alone(config):
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
 
 
-def test_other_settings_need_another_folder(config):
-    train(small_config(config.data.corpus, config.data.out, epochs=1, steps=2))
-    before = result(Path(config.data.out))
+def test_other_settings_or_another_corpus_need_another_folder(tmp_path):
+    corpus = topic_corpus(tmp_path / "x.parsed")
+    run = train(small_config(corpus, tmp_path / "run", steps=2))
+    extend(extended(run, None, 4))
+    before = result(run)
     with pytest.raises(InputError, match=r"run: holds a run with hidden = 8, not 10: .*--out"):
-        train(small_config(config.data.corpus, config.data.out, epochs=1, steps=2, hidden=10))
-    assert result(Path(config.data.out)) == before
+        train(small_config(corpus, run, steps=4, hidden=10))
+    corpus.rename(tmp_path / "old.parsed")
+    topic_corpus(tmp_path / "x.parsed", documents=13)
+    with pytest.raises(InputError, match=r"run: was trained on another version of .*x\.parsed: .*--out"):
+        train(extended(run, None, None))
+    assert result(run) == before
 
 
 @pytest.mark.parametrize("backend", ["naive", pytest.param("dgl", marks=needs_dgl)])
@@ -209,34 +215,22 @@ def test_views_run_by_the_tree_backend(config, monkeypatch):
     assert len(calls) == 2
 
 
-def test_another_state_of_the_corpus_needs_another_folder(tmp_path):
-    corpus = topic_corpus(tmp_path / "x.parsed")
-    train(small_config(corpus, tmp_path / "run", steps=2))
-    extend(extended(tmp_path / "run", None, 4))
-    corpus.rename(tmp_path / "old.parsed")
-    topic_corpus(tmp_path / "x.parsed", documents=13)
-    with pytest.raises(InputError, match=r"run: was trained on another version of .*x\.parsed: .*--out"):
-        train(extended(tmp_path / "run", None, None))
-    assert read_progress(tmp_path / "run").step == 2
-
-
 def test_a_folder_that_is_something_else_is_left_alone(config, tmp_path):
-    folder, file = tmp_path / "mine", tmp_path / "file"
-    folder.mkdir()
-    (folder / "thesis.txt").write_text("precious")
-    file.write_text("precious")
-    for out in (folder, file):
+    (tmp_path / "mine").mkdir()
+    files = [tmp_path / "mine" / "thesis.txt", tmp_path / "file"]
+    for file, out in zip(files, (tmp_path / "mine", tmp_path / "file"), strict=True):
+        file.write_text("precious")
         with pytest.raises(InputError, match=r"already exists and is not a run: .*--out"):
-            train(small_config(config.data.corpus, out))
-    assert [path.read_text() for path in (folder / "thesis.txt", file)] == ["precious"] * 2
-    assert len(list(folder.iterdir())) == 1
+            train(config.replaced(out=str(out)))
+        assert file.read_text() == "precious"
+    assert list((tmp_path / "mine").iterdir()) == files[:1]
 
 
-@pytest.mark.parametrize("views", [("bow", "avg"), ("dep", "const")])
-def test_neighbours_are_found_in_a_corpus_of_topics(tmp_path, views):
+@pytest.mark.parametrize(("views", "epochs"), [(("bow", "avg"), 30), (("dep", "const"), 12)])
+def test_neighbours_are_found_in_a_corpus_of_topics(tmp_path, views, epochs):
     """Two sentences a document, and no two documents share a topic's words."""
     corpus = topic_corpus(tmp_path / "x.parsed", documents=60, sentences=2)
-    run = train(small_config(corpus, tmp_path / "run", views, epochs=30, held_out=0.05, hidden=16))
+    run = train(small_config(corpus, tmp_path / "run", views, epochs=epochs, held_out=0.05, hidden=16))
     log = log_of(run, "train")
     first, last = log[:6], log[-6:]
 
@@ -275,20 +269,16 @@ def test_a_step_asks_the_device_for_nothing(config, views):
 
 
 def test_held_out_documents_are_never_trained_on(config, monkeypatch):
-    for seed in range(3):
-        made = Training(small_config(config.data.corpus, config.data.out, seed=seed, held_out=0.3))
-        documents = made.data.reader.documents()
-        chosen = held_out(documents, seed, 0.3)
-        batches = [batch for step in made.steps(Progress()) for batch in step.batches]
-        left_out = set(documents[chosen].tolist())
-        assert 0 < len(left_out) < 12
-        trained_on = set().union(*(batch.document.tolist() for batch in batches))
-        assert trained_on == set(range(12)) - left_out
-        validated = []
-        with monkeypatch.context() as patch:
-            patch.setattr(made, "losses", lambda batch, v=validated, f=made.losses: v.append(batch) or f(batch))
-            made.validate()
-        assert set().union(*(batch.document.tolist() for batch in validated)) == left_out
+    made = Training(config.replaced(seed=2, held_out=0.3))
+    documents = made.data.reader.documents()
+    left_out = set(documents[held_out(documents, 2, 0.3)].tolist())
+    assert 0 < len(left_out) < 12
+    batches = [batch for step in made.steps(Progress()) for batch in step.batches]
+    assert set().union(*(batch.document.tolist() for batch in batches)) == set(range(12)) - left_out
+    validated, losses = [], made.losses
+    monkeypatch.setattr(made, "losses", lambda batch: validated.append(batch) or losses(batch))
+    made.validate()
+    assert set().union(*(batch.document.tolist() for batch in validated)) == left_out
 
 
 def test_a_validation_is_the_mean_over_its_anchors(config):
@@ -396,18 +386,15 @@ def test_a_log_is_cut_behind_the_step_to_go_on_from(tmp_path):
 def test_an_estimate_writes_nothing(config, tmp_path):
     needed = estimate(config)
     assert needed.steps == STEPS
-    model = Training(config).model
-    assert needed.parameters == sum(p.numel() for p in model.parameters())
+    assert needed.parameters == sum(p.numel() for p in Training(config).model.parameters())
     assert needed.gigabytes == pytest.approx(4 * 4 * needed.parameters / 1e9)
-    assert needed.seconds > 0
-    assert needed.sentences_per_second > 0
+    assert min(needed.seconds, needed.sentences_per_second) > 0
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_begun_but_killed_before_its_first_checkpoint(config, tmp_path):
-    expected = result(train(small_config(config.data.corpus, tmp_path / "whole", epochs=3, validate_every=4)))
+def test_a_run_begun_but_killed_before_its_first_checkpoint(config, whole, tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     save_config(run, config, Parsed.of(opened(config.data.corpus)))
     (run / "log.jsonl").write_text('{"kind": "train", "step": 1}\n')
-    assert result(train(config)) == expected
+    assert result(train(config)) == whole
