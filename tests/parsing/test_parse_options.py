@@ -3,7 +3,6 @@
 from functools import partial
 
 import pytest
-from jobs import contents
 
 from structviews.corpus.format import Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -13,7 +12,7 @@ from structviews.parsing.parser import Options
 from structviews.parsing.sources import open_source
 
 TEXT = "Ich geh's z.B. an.\nSie auch.\n"
-BOTH = ("--dep", "trivial:balanced", "--const", "trivial:random")
+BOTH = "trivial:balanced+trivial:random"
 
 
 @pytest.fixture
@@ -31,10 +30,10 @@ def text(tmp_path):
 def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path, parse):
     models = tmp_path / "models"
     models.mkdir()
-    options = (text, *BOTH, "--lang", "de", "--models", models, "--format", "lines", "-o", "a.parsed")
+    options = (text, "--parser", BOTH, "--lang", "de", "--models", models, "--format", "lines", "-o", "a.parsed")
     assert parse(*options)[0] == 0
     corpus = ParsedCorpus.open(tmp_path / "a.parsed")
-    assert corpus.parser == specification.load("trivial:balanced+trivial:random", Options("de")).describe()
+    assert corpus.parser == specification.load(BOTH, Options("de")).describe()
     assert corpus.parser["dependency"]["name"] == "trivial:balanced"
     assert corpus.manifest["tokeniser"]["name"] == "spacy.blank('de')"
     assert corpus.manifest["models"] == str(models.resolve())
@@ -43,12 +42,6 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path, 
     moved = [tmp_path / "moved" if option == models else option for option in options]
     assert "already exists" in parse(*moved)[1]
     assert "differs in parser and tokeniser" in parse(*moved, "--lang", "fr")[2]
-
-
-def test_dep_and_const_are_another_way_to_say_it(text, tmp_path, parse):
-    assert parse(text, *BOTH, "-o", "a")[0] == 0
-    assert parse(text, "--parser", "trivial:balanced+trivial:random", "-o", "b")[0] == 0
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
 
 
 @pytest.mark.parametrize(
@@ -64,9 +57,6 @@ def test_dep_and_const_are_another_way_to_say_it(text, tmp_path, parse):
             "'builtin+builtin+builtin' names 3 parsers: give one, or one",
         ),
         (["a.txt", "--parser", "trivial:flat"], "unknown parser 'trivial:flat'"),
-        (["a.txt", "--dep", "builtin"], "--dep and --const go together: to use a single parser, name it with --parser"),
-        (["a.txt", *BOTH, "--parser", "builtin"], "--parser builtin with --dep or --const: give --parser, or both"),
-        (["a.txt", "--dep", "builtin+builtin", "--const", "builtin"], "--dep builtin+builtin: give one parser"),
         (["a.txt", "--parser", "treebank+builtin"], "--parser treebank+builtin: treebank files already have trees: "),
         (["a.txt", "--parser", "nope"], "unknown parser 'nope': choose one of "),
         (["a.txt", "--max-tokens", "0"], "--max-tokens 0: give a number from 1 to 16384"),
