@@ -50,19 +50,13 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A sentence-transformers model of some bytes, untrained."""
-    transformers = pytest.importorskip("transformers")
     library = pytest.importorskip("sentence_transformers")
+    from tiny_encoders import encoder_folder
+
     folder = tmp_path_factory.mktemp("model")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "of", "it", "and", "."]
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     torch.manual_seed(0)
-    size = {"hidden_size": 10, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
-    bert = transformers.BertModel(transformers.BertConfig(vocab_size=len(words), **size))
-    bert.save_pretrained(folder / "bert")
-    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder / "bert")
     modules = library.sentence_transformer.modules if hasattr(library, "sentence_transformer") else library.models
-    transformer = modules.Transformer(str(folder / "bert"))
-    pooling = modules.Pooling(10)
+    transformer, pooling = modules.Transformer(str(encoder_folder(folder / "bert"))), modules.Pooling(32)
     library.SentenceTransformer(modules=[transformer, pooling], device="cpu").save_pretrained(str(folder / "tiny"))
     return folder / "tiny"
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from corpora import opened, random_trees, small_config
-from safetensors.numpy import load_file
 from vector_files import fasttext_model, glove, random_vectors, word2vec_binary, write_vectors
 
 from structviews.batches.batch import collate
@@ -21,7 +20,7 @@ from structviews.encoding.expansion import Expansion, expand
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run, read_settings, write_settings
-from structviews.runs.weights import load_vocabularies, load_words, read_weights, save_vocabularies, write_weights
+from structviews.runs.weights import load_vocabularies, read_weights, save_vocabularies, write_weights
 from structviews.training.checkpoint import extend, extended
 from structviews.training.loop import train
 from structviews.words.vector_files import WordVectors
@@ -218,19 +217,27 @@ def test_every_word_of_the_file_gets_its_vector(channels, trained, copied, vecto
     config, _ = load_run(run)
     file = WordVectors.open(vectors)
     before = Embedder.load(run)  # its own words are all that is asked of it
-    expand(run, vectors)
+    checksum, report = model_checksum(run), expand(run, vectors)
+    assert model_checksum(run) != checksum  # scores from before are of another run
     after = Embedder.load(run)
     assert after.description == "vector, expanded"
+    own = {word for each in before.vocabularies.values() for word in each.words}
+    assert report.n_new == len(set(file.words.to_pylist()) - own)
     words = [*file.words.to_pylist(), "the", "zzz", *before.vocabularies[config.words.channels[0]].words[1:]]
     for channel in config.words.channels:
         known = before.vocabularies[channel].words
         shared = [word for word in known[1:] if file.find([word])[0] >= 0]
-        x = file.rows(file.find(shared)).astype(np.float64)
+        x = np.c_[file.rows(file.find(shared)), np.ones(len(shared))].astype(np.float64)
         for view in range(2):
             table = before.model.channels[channel].tables[view].weight.detach().numpy()
             rows = dict(zip(known, table, strict=True))
             y = np.array([rows[word] for word in shared], dtype=np.float64)
-            affine = np.linalg.lstsq(np.c_[x, np.ones(len(x))], y, rcond=None)[0]
+            affine = np.linalg.lstsq(x, y, rcond=None)[0]
+            if channel == "trained":
+                fit, r2 = report.fits[view], 1 - ((y - x @ affine) ** 2).sum() / ((y - y.mean(0)) ** 2).sum()
+                assert report.n_shared == len(shared)
+                assert (fit.view, fit.r2) == (VIEWS[view], pytest.approx(r2, abs=1e-5))
+                assert fit.r2_left_out < fit.r2
             for word in words:
                 given = file.rows(file.find([word]))[0]
                 if word in rows:
@@ -240,28 +247,6 @@ def test_every_word_of_the_file_gets_its_vector(channels, trained, copied, vecto
                 else:
                     expected = given if channel == "fixed" else np.array([*given, 1]) @ affine
                 np.testing.assert_allclose(word_vector(after, channel, view, word), expected, atol=1e-5, err_msg=word)
-
-
-def test_the_report_is_of_the_fit(trained, vectors, tmp_path):
-    run = shutil.copytree(trained, tmp_path / "run")
-    before = model_checksum(run)
-    report = expand(run, vectors)
-    assert model_checksum(run) != before  # scores from before are of another run
-    known, table = load_words(run, "trained").words[1:], load_file(run / "model.safetensors")
-    file = WordVectors.open(vectors)
-    shared = [word for word in known if file.find([word])[0] >= 0]
-    assert (report.n_shared, report.n_new) == (len(shared), len(file) - len(shared))
-    x = np.c_[file.rows(file.find(shared)), np.ones(len(shared))].astype(float)
-    for i, fit in enumerate(report.fits):
-        rows = [1 + known.index(word) for word in shared]
-        y = table[f"channels.trained.words.{i}.weight"][rows].astype(float)
-        affine = np.linalg.lstsq(x, y, rcond=None)[0]
-        assert fit.r2 == pytest.approx(1 - ((y - x @ affine) ** 2).sum() / ((y - y.mean(0)) ** 2).sum(), abs=1e-5)
-        assert fit.r2_left_out < fit.r2
-    assert [fit.view for fit in report.fits] == ["dep", "const"]
-    few = write_vectors(tmp_path / "few.vec", ["the", "of", "autre"])
-    with pytest.raises(InputError, match=r"few\.vec: has 2 of the run's 40 words, too few to fit a map from 5 dim"):
-        expand(run, few)
 
 
 def test_a_larger_file_with_the_same_vectors_does_for_the_fixed_channel(copied, vectors, tmp_path):
@@ -277,7 +262,10 @@ def test_a_larger_file_with_the_same_vectors_does_for_the_fixed_channel(copied, 
             expand(both, path)
 
 
-def test_what_is_not_a_trained_run(tmp_path, vectors):
+def test_what_cannot_be_expanded(trained, vectors, tmp_path):
+    few = write_vectors(tmp_path / "few.vec", ["the", "of", "autre"])
+    with pytest.raises(InputError, match=r"few\.vec: has 2 of the run's 40 words, too few to fit a map from 5 dim"):
+        expand(trained, few)
     with pytest.raises(InputError, match="not a run"):
         expand(tmp_path, vectors)
     (tmp_path / "config.toml").write_text('kind = "joined"\n')

@@ -9,7 +9,6 @@ import pytest
 from structviews.encoding import streaming
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
-from structviews.encoding.preparation import SentenceError
 from structviews.encoding.streaming import encode_text, open_text
 from structviews.errors import InputError
 
@@ -167,22 +166,6 @@ def test_blank_lines_are_skipped_where_that_is_asked_for(source, runs, tmp_path)
         pass
 
 
-def test_a_line_that_cannot_be_encoded_is_named_and_nothing_is_left(source, runs, tmp_path):
-    source.write_text("\n".join([*LINES[:11], "\u200b", *LINES]), "utf-8")
-    embedder = Embedder.load(runs[0])
-    prepare = embedder.preparer.prepare
-
-    def failing(sentences, *rest):
-        if ["\u200b"] in sentences:
-            raise SentenceError(sentences.index(["\u200b"]), "no words")
-        return prepare(sentences, *rest)
-
-    embedder.preparer.prepare = failing
-    with open_text(source) as text, pytest.raises(InputError, match=r"big\.txt:12: no words"):
-        encode_text(text, embedder, tmp_path / "v.npy", tokenised=True)
-    assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
-
-
 def test_vectors_that_are_not_finite_and_a_text_that_changes_meanwhile(source, runs, tmp_path):
     embedder = Embedder.load(runs[0])
     embedder.model.channels["trained"].words[0].weight.data[:] = float("nan")
@@ -206,13 +189,16 @@ def test_pieces_are_the_same_for_any_number_of_processes(source, runs, tmp_path,
     assert (told[0], told[-1]) == ((5, len(LINES)), (len(LINES), len(LINES)))
 
 
-def test_processes_name_the_first_wrong_line(source, runs, tmp_path, small_pieces):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_first_line_that_cannot_be_encoded_is_named_and_nothing_is_left(
+    source, runs, tmp_path, small_pieces, processes
+):
     long = " ".join(LINES[0] for _ in range(3))
     source.write_text("\n".join([*LINES[:8], "It's the bird's, isn't it?", *LINES[:3], long, *LINES, long]), "utf-8")
     embedder = Embedder.load(runs[0], max_tokens=9)
     small_pieces(False, True)
     with open_text(source) as text, pytest.raises(InputError, match=r"big\.txt:9: 10 words, but the limit is 9"):
-        encode_text(replace(text, longest=(0, 0)), embedder, tmp_path / "v.npy", batch_size=1, processes=2)
+        encode_text(replace(text, longest=(0, 0)), embedder, tmp_path / "v.npy", batch_size=1, processes=processes)
     assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
 
 
