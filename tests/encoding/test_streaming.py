@@ -189,16 +189,16 @@ def test_pieces_are_the_same_for_any_number_of_processes(source, runs, tmp_path,
     assert (told[0], told[-1]) == ((5, len(LINES)), (len(LINES), len(LINES)))
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("turns", [[True], [False, True]], ids=["one process", "two processes"])
 def test_the_first_line_that_cannot_be_encoded_is_named_and_nothing_is_left(
-    source, runs, tmp_path, small_pieces, processes
+    source, runs, tmp_path, small_pieces, turns
 ):
     long = " ".join(LINES[0] for _ in range(3))
     source.write_text("\n".join([*LINES[:8], "It's the bird's, isn't it?", *LINES[:3], long, *LINES, long]), "utf-8")
     embedder = Embedder.load(runs[0], max_tokens=9)
-    small_pieces(False, True)
+    small_pieces(*turns)
     with open_text(source) as text, pytest.raises(InputError, match=r"big\.txt:9: 10 words, but the limit is 9"):
-        encode_text(replace(text, longest=(0, 0)), embedder, tmp_path / "v.npy", batch_size=1, processes=processes)
+        encode_text(replace(text, longest=(0, 0)), embedder, tmp_path / "v.npy", batch_size=1, processes=len(turns))
     assert [path.name for path in tmp_path.iterdir()] == ["big.txt"]
 
 
