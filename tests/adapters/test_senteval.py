@@ -76,5 +76,3 @@ def test_what_is_missing_is_one_line(run):
     engine = Engine({"embedder": Embedder.load(run)}, batcher, lambda params, samples: None)
     with pytest.raises(InputError, match=r"^'vectors': not prepared: pass both functions, .*$"):
         engine.eval("MR", [["a"]])
-    with pytest.raises(InputError, match=r"^.*random.*$"):  # trees without their parser
-        Engine({"embedder": Embedder.load(run)}, batcher, prepare).eval("MR", [["a", "bird"]])

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import re
 import shutil
 import sys
 from dataclasses import replace
@@ -14,20 +13,19 @@ from corpora import RandomParser, opened, random_trees, small_config, tiny_corpu
 from packed_runs import pack, ship
 from rich.console import Console
 from safetensors.torch import load_file
-from scripts_for_tests import SCRIPTS, load
+from scripts_for_tests import load
 from vector_files import fasttext_model, random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
-from structviews.evaluation.scores.results import load_results, results_name, save_results
+from structviews.evaluation.scores.results import results_name, save_results
 from structviews.hub.card import model_card
-from structviews.hub.portable import HEADER, check_arrived, read_sources, stage, summed
+from structviews.hub.portable import HEADER, check_arrived, read_sources, stage
 from structviews.runs import bundled
 from structviews.runs.file_checks import verify
 from structviews.runs.folder import SOURCES, SUB_WORDS, model_checksum
-from structviews.runs.settings_file import read_settings
 from structviews.runs.weights import load_sub_words, load_words
 from structviews.runtime.seals import read_arrays, write_arrays
 from structviews.training.baselines import make_baseline
@@ -103,7 +101,9 @@ def test_sentences_of_kept_words_have_the_same_vectors(run, packed):
     assert np.abs(before.encode(cut) - before.encode(unheard)).max() > 0.01
 
 
-def test_what_a_packed_run_holds(run, packed, corpus):
+@pytest.mark.filterwarnings("error")
+def test_what_a_packed_run_holds(run, packed, corpus, vectors):
+    """The first words, rounded rows, halved weights; and it looks for no file, whatever lies beside it."""
     assert names(packed) == FILES
     weights, own = load_file(packed / "model.safetensors"), load_file(run / "model.safetensors")
     table = "channels.fixed.words.0"
@@ -114,25 +114,15 @@ def test_what_a_packed_run_holds(run, packed, corpus):
     for name, weight in own.items():
         expected = weight[: WORDS + 1] if ".words." in name else weight
         assert torch.equal(weights[name], expected.half()), name
-
     for channel in ("fixed", "trained"):
         words = load_words(run, channel).words
         assert load_words(packed, channel).words == words[: WORDS + 1]
         assert len(words) > WORDS + 1
-    own = read_settings(packed)
-    assert (own["data"]["corpus"], own["words"]["vectors"], own["data"]["out"]) == ("x.parsed", "v.vec", "dep-const")
     for path in packed.iterdir():
         assert str(corpus.parent).encode() not in path.read_bytes()
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_packed_run_looks_for_no_file(packed, vectors):
-    """Its words are those that it has, wherever it is and whatever lies beside it."""
-    assert read_settings(packed)["parsed"]["vectors"]["packed"] is True
     write_vectors(packed.parent / vectors.name, sorted(load_words(packed, "fixed").words))
-    sentences = [random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])]
     embedder = Embedder.load(packed)
-    found = embedder.encode(sentences)
+    found = embedder.encode([random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])])
     np.testing.assert_allclose(found[0], found[1], atol=1e-7)
     assert embedder.description == "vector"
 
@@ -140,7 +130,6 @@ def test_a_packed_run_looks_for_no_file(packed, vectors):
 def test_what_cannot_be_packed(run, average, packed, vectors, tmp_path):
     with pytest.raises(InputError, match="packed, so its word vectors are rounded: expand the run that it was"):
         expand(packed, vectors)
-    joined = join_runs([run, run], tmp_path / "joined")
     unfinished, large = (shutil.copytree(run, tmp_path / name) for name in ("unfinished", "large"))
     (unfinished / "components.safetensors").unlink()
     weights = load_file(large / "model.safetensors")
@@ -149,8 +138,6 @@ def test_what_cannot_be_packed(run, average, packed, vectors, tmp_path):
     for source, n_words, message in (
         (run, 0, "words = 0: give at least 1"),
         (average, WORDS, "average: a run of kind 'baseline': give a run made by structviews train"),
-        (joined, WORDS, "joined: a run of kind 'joined': give a run"),
-        (tmp_path, WORDS, "not a run"),
         (unfinished, WORDS, "unfinished: training has not finished: resume it with structviews train --resume"),
         (large, WORDS, "overflows half precision"),
     ):
@@ -191,35 +178,25 @@ def sentence():
 
 @pytest.mark.filterwarnings("error")
 def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_vectors, sentence):
+    """Of rows of 8 bits."""
     before, after = Embedder.load(ngram_run), Embedder.load(composing)
-    kept = after.vocabularies["fixed"].words[1:]
-    sentence = replace(sentence, tokens=(kept[0], "unheard", kept[1], "computers", "naïveté"))
+    words = after.vocabularies["fixed"]
+    stored = words.words[1:]
+    sentence = replace(sentence, tokens=(stored[0], "unheard", stored[1], "computers", "naïveté"))
     expected, found = before.encode([sentence]), after.encode([sentence])
     np.testing.assert_allclose(found, expected, atol=0.03 * np.abs(expected).max())
     same = [replace(sentence, tokens=("unheard",) * 5)]
     assert np.abs(after.encode(same) - found).max() > 0.01
-    assert after.description == before.description == "vector"
     # A word without n-grams, and what stands for unknown words, are unknown.
-    ids, further = after.vocabularies["fixed"].look_up([["<unk>", ""]])
+    ids, further = words.look_up([["<unk>", ""]])
     assert (ids.tolist(), further) == ([0, 0], None)
-    # A word that is not kept is composed too.
-    cut = next(word for word in WordVectors.open(ngram_vectors).words.to_pylist() if word not in kept)
-    assert after.vocabularies["fixed"].ids([cut]).tolist() == [0]
-    ids, further = after.vocabularies["fixed"].look_up([[cut]])
-    wanted = WordVectors.open(ngram_vectors).sub_words.read([cut])[1]
+    file = WordVectors.open(ngram_vectors)
+    cut = next(word for word in file.words.to_pylist() if word not in stored)
+    ids, further = words.look_up([[cut]])
     assert ids.tolist() == [WORDS + 1]
-    np.testing.assert_allclose(further, wanted, atol=0.02)
-
-
-@pytest.mark.filterwarnings("error")
-def test_the_rows_have_8_bits(composing, ngram_vectors):
-    assert read_settings(composing)["parsed"]["vectors"]["sub_words"] is True
-    arrays, given = read_arrays(composing / SUB_WORDS, ""), WordVectors.open(ngram_vectors).sub_words
-    assert {name: (each.dtype, each.shape) for name, each in arrays.items()} == {
-        "rows": (np.int8, (BUCKETS, DIM)),
-        "scales": (np.float32, (BUCKETS,)),
-    }
-    read = load_sub_words(composing, DIM)
+    np.testing.assert_allclose(further, file.sub_words.read([cut])[1], atol=0.02)
+    read, given = load_sub_words(composing, DIM), file.sub_words
+    assert (read.rows.dtype, read.rows.shape, read.scales.shape) == (np.int8, (BUCKETS, DIM), (BUCKETS,))
     assert (read.shortest, read.longest) == (given.shortest, given.longest) == (3, 6)
     np.testing.assert_allclose(read.rows * read.scales[:, None], given.rows, atol=np.abs(given.rows).max() / 253)
 
@@ -239,20 +216,17 @@ def test_they_go_wherever_the_run_goes(composing, sentence, tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).encode([sentence]), expected)
 
 
-def test_a_file_that_is_damaged_or_of_another_run_is_named(composing, ngram_run, tmp_path):
-    sound, path = (composing / SUB_WORDS).read_bytes(), composing / SUB_WORDS
+def test_a_file_that_is_damaged_or_of_another_run_is_named(composing):
+    path = composing / SUB_WORDS
+    sound, arrays = path.read_bytes(), read_arrays(path, "")
     checksum = model_checksum(composing)
     assert list(verify(composing, lambda *_: None)) == []
-    arrays = read_arrays(path, "")
     narrow = {name: each[..., :-1] for name, each in arrays.items()}
     lengths = {"shortest": 3, "longest": 6}
     for write, message in (
         (lambda: path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1])), "damaged: its content does not match"),
-        (lambda: path.write_bytes(sound[:-9]), "damaged"),
         (lambda: write_arrays(path, narrow, lengths), "damaged: its n-grams are not of this run's words"),
-        (lambda: write_arrays(path, {}, lengths), "damaged: its n-grams are not of this run's words"),
         (lambda: write_arrays(path, arrays, lengths | {"longest": 10**9}), "longest"),
-        (lambda: write_arrays(path, arrays), "shortest"),
         (path.unlink, "no such file: copy the run again"),
     ):
         write()
@@ -280,46 +254,55 @@ def table(path, *rows):
 
 
 @pytest.fixture
-def random(corpus, vectors):
-    encoders = {"views": ("dep", "const"), "hidden": 8}
-    run = make_baseline("random", corpus, corpus.parent / "random", vectors, encoders, Console(quiet=True))
-    scored(run, MR=60.0, SUBJ=61.0)
-    yield run
-    shutil.rmtree(run)
+def script(monkeypatch):
+    module = load("default_model", monkeypatch)
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["default_model.py", *map(str, arguments)])
+        module.main()
+
+    return call
 
 
-def test_what_is_shipped(hub, packed, average, random, tmp_path):
+def test_a_run_is_packed_and_shipped_with_its_card(script, hub, run, average, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(bundled, "MODELS", tmp_path / "models")
+    packed, out = tmp_path / "packed/default-small", tmp_path / "models/default-small"
+    script("pack", run, "-o", packed, "--words", WORDS)
     scored(packed, {"CR": f"{tmp_path}/CR: no such file"}, MR=75.0, SUBJ=91.0)
-    (packed / "predictions.safetensors").write_bytes(b"")
-    sources = [table(tmp_path / "a.tsv", ROW), table(tmp_path / "b.tsv", CC)]
-    about = "## How they were found\n\n| words | MR |\n|--:|--:|\n| 12 | 75.0 |"
-    published = "DEP, CONST (UMBC 40M)"
-    out = tmp_path / "models/default-small"
-    ship(packed, out, "mit", sources=sources, baselines=[average, random], published=published, about=about)
+    seconds = {"parse a.txt": 3600, "merge": 1800, "word vectors": 720, "train": 36000, "score default-small": 360}
+    (tmp_path / "stages.json").write_text(json.dumps(seconds))
+    (tmp_path / "one.md").write_text("\n## Section one\n\nText.\n")
+    sources = ("--sources", table(tmp_path / "a.tsv", ROW), table(tmp_path / "b.tsv", CC))
+    given = (*sources, "--stages", tmp_path / "stages.json", "--baselines", average)
+    script("ship", packed, *given, "--about", tmp_path / "one.md", "--machine", "two cores", "--cores", 2, 1, 1, 2)
+    assert capsys.readouterr() == (f"{packed}: 0.0 MB\n{out}: 0.0 MB\n", "")
     assert names(out) == ["README.md", *FILES[:3], "results.json", SOURCES, *FILES[3:]]
-    assert load_results(out)["tasks"]["MR"]["scores"] == {"accuracy": 75.0}
     assert (out / SOURCES).read_text() == f"{HEADER}\n{ROW}\n{CC}\n"
     for path in out.iterdir():
         assert str(tmp_path).encode() not in path.read_bytes(), path
     card = (out / "README.md").read_text()
     header = hub.ModelCard(card).data
-    assert (header.license, header.language, header.model_name) == ("mit", ["en"], "default-small")
-    assert 'Embedder.load("default-small")' in card
-    assert "This model is bundled with structviews; nothing is downloaded." in card
+    assert (header.license, header.language, header.model_name) == ("cc-by-sa-4.0", ["en"], "default-small")
+    for text in (
+        'Embedder.load("default-small")',
+        "This model is bundled with structviews; nothing is downloaded.",
+        "- vocabulary: 12 (fixed), 12 (trained)",
+        "| A wiki | CC BY-SA 3.0 | 20 | 6,000 |\n| Two novels | public domain | 3 | 4,000 |\n",
+        "| all | | 23 | 10,000 |\n\n## Scores\n\n| run |",
+        "| default-small | dep,const | 16 | 75.0 | 91.0 |\n| average | average | 16 | 70.0 | 71.0 |\n",
+        "| DEP, CONST (UMBC 40M) | S 1 | 4800 | 80.7 | 94.9 |\n\n",
+        "- `average`: the baseline `average`, of the word vectors `v.vec`\n",
+        "| texts and tasks parsed | 1.5 | 2 | 3.0 |\n| word vectors learnt | 0.2 | 1 | 0.2 |\n",
+        "| all | 11.8 | | 13.4 |\n\nBy the clock on two cores, without",
+        "energy.\n\n## Section one\n\nText.\n\n## Limits",
+        "rounded to half precision, fixed word vectors to 8 bits",
+    ):
+        assert text in card
     assert "structviews pull" not in card
-    assert "The vectors are of the kind `vector`;" in card
-    assert "- vocabulary: 12 (fixed), 12 (trained)" in card
-    assert "| A wiki | CC BY-SA 3.0 | 20 | 6,000 |\n| Two novels | public domain | 3 | 4,000 |\n" in card
-    assert "| all | | 23 | 10,000 |\n\n## Scores\n\n| run |" in card
-    assert "| default-small | dep,const | 16 | 75.0 | 91.0 |\n| average | average | 16 | 70.0 | 71.0 |\n" in card
-    assert "| random | dep,const (random) | 16 | 60.0 | 61.0 |\n| **published** |  |  |  |  |\n" in card
-    assert "| DEP, CONST (UMBC 40M) | S 1 | 4800 | 80.7 | 94.9 |\n\n" in card
-    assert "SEQ" not in card
-    assert "- `average`: the baseline `average`, of the word vectors `v.vec`\n- `random`: the baseline `random`" in card
-    assert f"of the word vectors `v.vec`\n\n{about}\n\n## Limits" in card
-    assert "rounded to half precision, fixed word vectors to 8 bits" in card
-    assert "lr = 0.02" in card
-    assert "\n\n\n" not in card
+    with pytest.raises(SystemExit) as stop:
+        script("pack", run, "-o", packed, "--words", WORDS)
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == f"error: {packed}: already exists: give another folder with --out\n"
 
 
 def test_the_sources_go_wherever_the_run_goes(hub, packed, tmp_path):
@@ -343,45 +326,3 @@ def test_what_cannot_be_shipped(hub, packed, average, tmp_path):
         with pytest.raises(InputError, match=message):
             ship(packed, tmp_path / "models", "mit", **given)
         assert not list(tmp_path.glob("*models*"))
-
-
-@pytest.fixture
-def script(monkeypatch):
-    module = load("default_model", monkeypatch)
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["default_model.py", *map(str, arguments)])
-        module.main()
-
-    return call
-
-
-def test_the_script(script, hub, run, average, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(bundled, "MODELS", tmp_path / "models")
-    packed = tmp_path / "packed/default-small"
-    script("pack", run, "-o", packed, "--words", WORDS)
-    scored(packed, MR=75.0)
-    seconds = {"parse a.txt": 3600, "merge": 1800, "word vectors": 720, "train": 36000, "score default-small": 360}
-    (tmp_path / "stages.json").write_text(json.dumps(seconds))
-    (tmp_path / "one.md").write_text("\n## Section one\n\nText.\n")
-    given = ("--sources", table(tmp_path / "a.tsv", ROW), "--stages", tmp_path / "stages.json", "--baselines", average)
-    script("ship", packed, *given, "--about", tmp_path / "one.md", "--machine", "two cores", "--cores", 2, 1, 1, 2)
-    assert capsys.readouterr() == (f"{packed}: 0.0 MB\n{tmp_path}/models/default-small: 0.0 MB\n", "")
-    assert names(bundled.MODELS / "default-small") == ["README.md", *FILES[:3], "results.json", SOURCES, *FILES[3:]]
-    card = (bundled.MODELS / "default-small/README.md").read_text()
-    assert hub.ModelCard(card).data.license == "cc-by-sa-4.0"
-    assert "| texts and tasks parsed | 1.5 | 2 | 3.0 |\n| word vectors learnt | 0.2 | 1 | 0.2 |\n" in card
-    assert "| all | 11.8 | | 13.4 |\n\nBy the clock on two cores, without" in card
-    assert "energy.\n\n## Section one\n\nText.\n\n## Limits" in card
-    with pytest.raises(SystemExit) as stop:
-        script("pack", run, "-o", packed, "--words", WORDS)
-    assert stop.value.code == 2
-    assert capsys.readouterr().err == f"error: {packed}: already exists: give another folder with --out\n"
-
-
-def test_what_the_package_says_about_the_texts(hub, packed, tmp_path):
-    """The files that stand beside the script."""
-    folder = SCRIPTS / "bundled_models"
-    rows = summed(read_sources(folder / "novels-sources.tsv"))
-    assert [(row.licence, row.documents, row.sentences) for row in rows] == [("public domain", 7305, 1021870)]
-    assert re.findall("(?m)^#+ .*", (folder / "about.md").read_text())[:2] == ["## The texts", "## Licence"]

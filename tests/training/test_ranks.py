@@ -24,7 +24,7 @@ from structviews.errors import InputError
 from structviews.runs.settings_file import Parsed, save_config
 from structviews.training.checkpoint import Progress, extend, extended, read_progress
 from structviews.training.loop import train
-from structviews.training.ranks import Ranks, deal
+from structviews.training.ranks import Ranks
 from structviews.training.trainer import Training
 
 HERE = Path(__file__).parent
@@ -176,11 +176,9 @@ def test_as_many_ranks_go_on_as_if_nothing_had_been(stopped, corpus, tmp_path):
 
 def test_words_of_an_encoder(corpus, tmp_path):
     """Their ids are no rows of a table, so no rank tells the others which ones it read."""
-    encoder_folder(tmp_path / "encoder")
-    words = {"channels": ["trained", "contextual"], "encoder": str(tmp_path / "encoder"), "steps": 3}
-    config = settings(corpus, tmp_path / "run", accumulate=2, **words)
-    codes, lines = ended(launch(config, tmp_path))
-    assert codes == [0, 0], lines
+    encoder = str(encoder_folder(tmp_path / "encoder"))
+    words = {"channels": ["trained", "contextual"], "encoder": encoder, "steps": 3}
+    assert ended(launch(settings(corpus, tmp_path / "run", **words), tmp_path))[0] == [0, 0]
     assert log_of(tmp_path / "run", "train")[-1]["step"] == 3
 
 
@@ -243,21 +241,6 @@ def test_sentences_that_unequal_shares_leave_out(tmp_path):
     config = settings(write_corpus(tmp_path / "x.parsed", rows), tmp_path / "run", held_out=0.0)
     assert Training(config).data.left_out == 0
     assert Training(config, Ranks(1, 2)).data.left_out == pytest.approx(1 - 2 * 12 / 42)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7])
-def test_documents_are_dealt_whole(count):
-    sizes = np.random.default_rng(0).integers(1, 20, 60)
-    bounds = deal(np.concatenate([[0], np.cumsum(sizes)]), count)
-    n = sizes.sum()
-    assert (bounds[0], bounds[-1], len(bounds)) == (0, n, count + 1)
-    starts = {0, *np.cumsum(sizes).tolist()}
-    assert set(bounds.tolist()) <= starts
-    assert (np.diff(bounds) > 0).all()
-    # No boundary of documents is nearer to the equal share than the one that was chosen.
-    for rank, bound in enumerate(bounds):
-        wanted = rank * n / count
-        assert abs(bound - wanted) == min(abs(start - wanted) for start in starts)
 
 
 def test_every_rank_has_as_many_steps(corpus, tmp_path):
