@@ -12,7 +12,6 @@ from structviews.demo.measure import (
     Yardstick,
     length_classes,
     probe,
-    random_bag,
     result_table,
     top_constituent_classes,
 )
@@ -61,16 +60,6 @@ def test_an_untrained_bag_is_in_the_table_and_finds_no_neighbours_of_random_word
     (chance,) = [line for line in text.splitlines() if "chance " in line]
     assert " 1.0 " in chance
     assert str(row.constituents.majority) in chance
-
-
-def test_random_bag_is_the_mean_of_a_vector_per_word():
-    texts = [("a", "b", "a"), ("b",), ("c", "a")]
-    bags = random_bag(texts, 4, seed=1)
-    a_b_a, b, c_a = bags
-    a = (3 * a_b_a - b) / 2
-    assert np.allclose(2 * c_a - a, np.random.default_rng(1).standard_normal((3, 4), dtype=np.float32)[2], atol=1e-5)
-    assert not np.allclose(a, b)
-    assert np.array_equal(bags, random_bag(texts, 4, seed=1))
 
 
 def words(n):

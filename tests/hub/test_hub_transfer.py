@@ -7,10 +7,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from corpora import RandomParser, opened, small_config, tiny_corpus
+from corpora import RandomParser, small_config
 from rich.console import Console
 from safetensors.numpy import load_file
-from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
@@ -25,8 +24,7 @@ from structviews.runtime.documents import read_sealed
 from structviews.runtime.seals import write_arrays
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
-from structviews.words.vector_files import WordVectors
-from structviews.words.vocabulary import Vocabulary, count_words
+from structviews.words.vocabulary import Vocabulary
 
 hub = pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")
 hub_errors = pytest.importorskip("huggingface_hub.errors")
@@ -35,11 +33,6 @@ pytest.importorskip("jinja2", reason="needs structviews[hub]")
 TEXTS = ["A bird sings.", "The dead tree"]
 COMMITS = {None: "c0ffee", "v1": "decade"}
 """The commit of each revision."""
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return tiny_corpus(tmp_path_factory.mktemp("private") / "x.parsed")
 
 
 @pytest.fixture(scope="module")
@@ -56,17 +49,10 @@ def trained(corpus):
 
 @pytest.fixture(scope="module")
 def joined(corpus, trained):
-    other = make_baseline(
-        "random", corpus, corpus.parent / "random", None, {"views": ["avg", "seq"], "hidden": 8}, Console(quiet=True)
-    )
+    encoders = {"views": ["avg", "seq"], "hidden": 8}
+    other = make_baseline("random", corpus, corpus.parent / "random", None, encoders, Console(quiet=True))
     first = join_runs([trained, other], corpus.parent / "joined")
     return join_runs([first, other], corpus.parent / "joined-twice", "concatenation")
-
-
-@pytest.fixture(scope="module")
-def vectors(corpus):
-    words = sorted(count_words(opened(corpus)))
-    return write_vectors(corpus.parent / "v.vec", words, random_vectors(words, 5))
 
 
 class Folder:
@@ -136,12 +122,17 @@ def test_a_run_comes_back_without_code_of_others(remote, trained, tmp_path):
     assert after.parsers == before.parsers
 
 
-def test_no_path_of_this_machine_goes(remote, corpus, trained, tmp_path):
+def test_no_path_of_this_machine_and_no_scores_of_other_weights_go(remote, corpus, trained, tmp_path):
     run = shutil.copytree(trained, tmp_path / "dep-const")
     settings = read_settings(run)
     settings["parsed"]["parser"]["name"] = "spacy:/home/me/a+benepar:../b"
     write_settings(run, settings)
-    push(run, "me/x")
+    tensors = load_file(run / "model.safetensors")
+    write_arrays(run / "model.safetensors", {name: each + 1 for name, each in tensors.items()})
+    pushed = push(run, "me/x")
+    assert pushed.notes == [f"{run}/results.json: left out, as its scores are of other weights"]
+    assert "Not evaluated yet" in pushed.card
+    assert names(remote / "me/x") == ["README.md", *TRAINED_FILES]
     for path in (remote / "me/x").iterdir():
         assert str(corpus.parent).encode() not in path.read_bytes()
     found = read_settings(remote / "me/x")
@@ -151,7 +142,7 @@ def test_no_path_of_this_machine_goes(remote, corpus, trained, tmp_path):
     assert pull("me/x", tmp_path / "y").exists()
 
 
-def test_a_join_of_joins_comes_back(remote, joined, tmp_path):
+def test_a_join_of_joins_comes_back_and_goes_when_a_run_takes_its_place(remote, trained, joined, tmp_path):
     push(joined, "me/joined")
     pull("me/joined", tmp_path / "again")
     first = [f"members/0-joined/members/{name}" for name in ("0-dep-const", "1-random")]
@@ -160,6 +151,9 @@ def test_a_join_of_joins_comes_back(remote, joined, tmp_path):
     assert names(tmp_path / "again") == sorted([*own, *expected])
     before, after = (Embedder.load(run, RandomParser()) for run in (joined, tmp_path / "again"))
     np.testing.assert_array_equal(after.encode(TEXTS), before.encode(TEXTS))
+    (remote / "me/joined/mine.csv").write_text("1")
+    push(trained, "me/joined")
+    assert names(remote / "me/joined") == sorted(["README.md", "mine.csv", "results.json", *TRAINED_FILES])
 
 
 def test_the_card(trained, remote):
@@ -215,25 +209,6 @@ def test_names_in_the_card_are_shown_as_they_are(trained, remote, tmp_path):
     assert read_settings(remote / "me/x")["data"]["corpus"] == HOSTILE
 
 
-def test_what_a_run_has_no_longer_goes_and_the_rest_stays(trained, joined, remote):
-    push(joined, "me/x")
-    (remote / "me/x/mine.csv").write_text("1")
-    push(trained, "me/x")
-    found = names(remote / "me/x")
-    assert "mine.csv" in found
-    assert not [name for name in found if name.startswith("members")]
-
-
-def test_scores_of_other_weights_stay(trained, remote, tmp_path):
-    run = shutil.copytree(trained, tmp_path / "run")
-    tensors = load_file(run / "model.safetensors")
-    write_arrays(run / "model.safetensors", {name: each + 1 for name, each in tensors.items()})
-    pushed = push(run, "me/x")
-    assert pushed.notes == [f"{run}/results.json: left out, as its scores are of other weights"]
-    assert "Not evaluated yet" in pushed.card
-    assert not (remote / "me/x/results.json").exists()
-
-
 def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
     """Another machine has the words of the corpus, is told of the others, and can be given the file."""
     settings = {"channels": ("fixed",), "vectors": str(vectors), "steps": 1}
@@ -242,9 +217,7 @@ def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
     assert note.startswith(f"{run}: its word vectors, v.vec, are left out: without them it knows its training words")
     pulled = pull("me/x", tmp_path / "pulled")
     sentences = [["elsewhere"], ["zzz"], ["the", "nowhere"]]
-    file = WordVectors.open(vectors)
-    rows = np.concatenate([np.ones((1, file.dim), np.float32), file.rows(np.arange(len(file)))])
-    write_vectors(tmp_path / "larger.vec", ["elsewhere", *file.words.to_pylist()], rows)
+    (tmp_path / "larger.vec").write_text("elsewhere 1 1 1 1 1 1\n" + vectors.read_text())
     with pytest.warns(UserWarning, match=r"pulled: words outside its vocabulary are unknown, .* v\.vec is not there"):
         before = Embedder.load(pulled).encode(sentences)
     np.testing.assert_array_equal(before[0], before[1])
@@ -253,11 +226,10 @@ def test_a_file_of_word_vectors_stays(corpus, vectors, remote, tmp_path):
     assert np.abs(after[0] - before[0]).max() > 1e-3
     np.testing.assert_allclose(after[1:], before[1:], atol=1e-6)
     settings = read_settings(pulled)
-    for path in ("../v.vec", r"C:\v.vec"):
-        settings["words"]["vectors"] = path
-        write_settings(remote / "me/x", settings)
-        with pytest.raises(InputError, match=r"config\.toml: refers to a local file .*v\.vec'\): ask its owner to"):
-            pull("me/x", tmp_path / "again")
+    settings["words"]["vectors"] = r"C:\v.vec"
+    write_settings(remote / "me/x", settings)
+    with pytest.raises(InputError, match=r"config\.toml: refers to a local file .*v\.vec'\): ask its owner to"):
+        pull("me/x", tmp_path / "again")
 
 
 def test_what_is_not_whole_in_its_folder_is_not_pushed(corpus, vectors, trained, remote, tmp_path):
@@ -317,10 +289,7 @@ def refusal(kind, status=400, message="no reason"):
     [
         (refusal(hub_errors.RepositoryNotFoundError, 404), "me/x: no such repository, or no access to it"),
         (refusal(hub_errors.RevisionNotFoundError, 404), "me/x: no such --revision: give a branch, a tag or a commit"),
-        (
-            refusal(hub_errors.HfHubHTTPError, 403, "You may not\nwrite"),
-            "refused the request (403, You may not): log in with",
-        ),
+        (refusal(hub_errors.HfHubHTTPError, 403, "You may not\nwrite"), "refused the request (403, You may not): log"),
         (refusal(hub_errors.HfHubHTTPError, 500, "Busy."), "refused the request (500, Busy): try again later"),
         (hub_errors.HTTPError("[Errno 111] refused"), "the Hub cannot be reached ([Errno 111] refused): check the net"),
         (hub_errors.LocalEntryNotFoundError("Offline."), "the Hub cannot be reached (Offline): check the network"),

@@ -62,17 +62,6 @@ def test_recipes_state_what_moves_results_and_their_settings_hold(vectors):
         assert config.optimisation.batch_size in (400, 512, 1500), name
 
 
-def test_a_model_on_another_corpus_has_the_same_settings():
-    for name in (name for name in RECIPES if name.endswith(("-umbc", "-amazon"))):
-        recipe, first = RECIPES[name], RECIPES[name.rsplit("-", 1)[0]]
-        assert recipe.corpus != first.corpus, name
-        words = ("word_dim", "vocabulary") if recipe.source.paper == "Q" else ()
-        assert {**recipe.settings, **dict.fromkeys(words)} == {**first.settings, **dict.fromkeys(words)}, name
-        if recipe.source.paper != "Q":
-            members = [(f"{each.recipe}-umbc", each.view) for each in first.members]
-            assert [(each.recipe, each.view) for each in recipe.members] == members, name
-
-
 def test_sizes_are_those_of_the_papers():
     for name, recipe in RECIPES.items():
         if "dim" in recipe.figures and not recipe.members:
@@ -86,16 +75,10 @@ def test_sizes_are_those_of_the_papers():
 @pytest.mark.parametrize(("name", "printed"), [("qt-1000-pair", 19.8e6), ("skip-thought-1000", 57.7e6)])
 def test_appendix_c_s_models_have_as_many_parameters_as_it_counts(name, printed):
     config = RECIPES[name].config(corpus="x")
+    words, views, objective = config.words, config.views, config.objective
+    options = {"options": objective.options, "view_options": views.options}
     with torch.device("meta"):
-        channel = Channel(
-            config.views.names,
-            config.words.vocabulary,
-            config.words.dim,
-            config.views.hidden,
-            config.objective.name,
-            options=config.objective.options,
-            view_options=config.views.options,
-        )
+        channel = Channel(views.names, words.vocabulary, words.dim, views.hidden, objective.name, **options)
     assert sum(each.numel() for each in channel.parameters()) == pytest.approx(printed, rel=2e-3)
 
 
@@ -198,18 +181,6 @@ def test_a_recipe_has_what_its_table_says_and_the_rest_from_its_parent(own):
     assert (recipe.source.place, recipe.source.published, recipe.source.open) == ("table 3", (), "passes")
     assert (recipe.corpus.name, recipe.corpus.sentences, recipe.vectors.name) == ("BookCorpus", 9, "word2vec")
     assert (recipe.evaluation.protocol, recipe.evaluation.tasks) == ("kiros", ("MR", "CR"))
-
-
-def test_members_of_the_same_seed_are_one_run_and_have_what_is_not_the_joint(own):
-    members = '{ recipe = "bi-qt", view = "seq" }, { recipe = "bi-qt" }, { recipe = "bi-qt", seed = 2 }'
-    recipe = own(f'parent = "combine-qt"\nplace = "x"\nmembers = [{members}]\n')
-    assert [(name, each.name, seed) for name, (each, seed) in recipe.runs.items()] == [
-        ("bi-qt", "bi-qt", 1),
-        ("bi-qt-seed2", "bi-qt", 2),
-    ]
-    assert recipe.summary == "bi-qt:seq + bi-qt + bi-qt-seed2"
-    assert recipe.reads_vectors  # to expand the vocabulary
-    assert (recipe.similarity_join, recipe.source.open, recipe.evaluation.tasks) == ("average", "", ("MR", "CR"))
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,19 @@ WORDS = ["the film is n't bad", "it rains", "the film", "film the"]
 SENTENCES = [random_trees(text.split()) for text in WORDS]
 
 
+@pytest.fixture
+def settings(with_encoder, tmp_path):
+    def make(out="run", views=("dep", "const"), **others):
+        return with_encoder(tmp_path / out, views, **{"channels": ["contextual"]} | others)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def run(with_encoder, tmp_path_factory):
+    return train(with_encoder(tmp_path_factory.mktemp("contextual") / "run", ("dep", "const"), channels=["contextual"]))
+
+
 def states_of(training, sentences):
     """Each sentence's states, read one sentence at a time."""
     encoder = training.vocabularies["contextual"].encoder
@@ -99,19 +112,6 @@ def test_a_run_finds_its_encoder_from_where_it_was_trained(place, with_encoder, 
     train(with_encoder("runs/one", ("seq", "avg"), channels=["contextual"], encoder="models/tiny", steps=1))
     monkeypatch.chdir("/")
     assert len(Embedder.load(tmp_path / "runs/one").encode(SENTENCES)) == 4
-
-
-@pytest.fixture
-def settings(with_encoder, tmp_path):
-    def make(out="run", views=("dep", "const"), **others):
-        return with_encoder(tmp_path / out, views, **{"channels": ["contextual"]} | others)
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def run(with_encoder, tmp_path_factory):
-    return train(with_encoder(tmp_path_factory.mktemp("contextual") / "run", ("dep", "const"), channels=["contextual"]))
 
 
 def test_an_encoder_that_is_missing_or_has_changed_is_one_line(run, place, tmp_path, refused):
