@@ -91,12 +91,25 @@ class Folder:
                 shutil.copy(path, local_dir / name, follow_symlinks=False)
 
 
+def connect(patch, root):
+    patch.setenv("HF_TOKEN", "hf_none")
+    patch.setattr(Folder, "root", root)
+    patch.setattr(hub, "HfApi", Folder)
+    return root
+
+
 @pytest.fixture
 def remote(tmp_path, monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "hf_none")
-    monkeypatch.setattr(Folder, "root", tmp_path / "hub")
-    monkeypatch.setattr(hub, "HfApi", Folder)
-    return tmp_path / "hub"
+    return connect(monkeypatch, tmp_path / "hub")
+
+
+@pytest.fixture(scope="module")
+def pushed(trained, tmp_path_factory):
+    """What the Hub has of the run."""
+    with pytest.MonkeyPatch.context() as patch:
+        root = connect(patch, tmp_path_factory.mktemp("pushed"))
+        push(trained, "me/x")
+    return root / "me/x"
 
 
 def names(folder):
@@ -111,6 +124,8 @@ def test_a_run_comes_back_without_code_of_others(remote, trained, tmp_path):
     assert pushed.url == "hub/me/dep-const: Push dep-const"
     sent = ["README.md", *TRAINED_FILES[:3], "results.json", TRAINED_FILES[3]]
     assert names(remote / "me/dep-const") == sent
+    for path in (remote / "me/dep-const").iterdir():
+        assert str(trained.parent).encode() not in path.read_bytes()
     for name in ("structviews.py", "pytorch_model.bin", "members/0/evil.py", "expansion.safetensors"):
         (remote / "me/dep-const" / name).parent.mkdir(exist_ok=True, parents=True)
         (remote / "me/dep-const" / name).write_text("raise SystemExit")
@@ -122,7 +137,7 @@ def test_a_run_comes_back_without_code_of_others(remote, trained, tmp_path):
     assert after.parsers == before.parsers
 
 
-def test_no_path_of_this_machine_and_no_scores_of_other_weights_go(remote, corpus, trained, tmp_path):
+def test_no_path_of_this_machine_and_no_scores_of_other_weights_go(remote, trained, tmp_path):
     run = shutil.copytree(trained, tmp_path / "dep-const")
     settings = read_settings(run)
     settings["parsed"]["parser"]["name"] = "spacy:/home/me/a+benepar:../b"
@@ -133,8 +148,6 @@ def test_no_path_of_this_machine_and_no_scores_of_other_weights_go(remote, corpu
     assert pushed.notes == [f"{run}/results.json: left out, as its scores are of other weights"]
     assert "Not evaluated yet" in pushed.card
     assert names(remote / "me/x") == ["README.md", *TRAINED_FILES]
-    for path in (remote / "me/x").iterdir():
-        assert str(corpus.parent).encode() not in path.read_bytes()
     found = read_settings(remote / "me/x")
     assert (found["data"]["corpus"], found["data"]["out"]) == ("x.parsed", "dep-const")
     settings["parsed"]["parser"]["name"] = "spacy:a+benepar:b"
@@ -268,8 +281,8 @@ def damaged(before, after):
         (lambda repo: (repo / "sources.tsv").symlink_to("/etc/passwd"), "sources.tsv: does not belong to a run"),
     ],
 )
-def test_what_arrives_is_looked_at(trained, remote, tmp_path, damage, message):
-    push(trained, "me/x")
+def test_what_arrives_is_looked_at(pushed, remote, tmp_path, damage, message):
+    shutil.copytree(pushed, remote / "me/x")
     damage(remote / "me/x")
     with pytest.raises(InputError, match=re.escape(message)) as error:
         pull("me/x", tmp_path / "y")

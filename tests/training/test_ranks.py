@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import torch
 import torch.distributed as dist
 from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
 from safetensors.torch import load_file
-from test_training import log_of, result, wait_for_step
+from test_training import log_of, result
 from tiny_encoders import encoder_folder
 
 from structviews.errors import InputError
@@ -140,6 +141,15 @@ def launch(config, folder, count=2):
     save_config(folder / "settings", config, Parsed.of(opened(config.data.corpus)))
     (folder / "settings" / "config.toml").replace(file)
     return start(["-m", "structviews", "train", "--config", file], folder, count)
+
+
+def wait_for_step(run, step, process):
+    until = time.monotonic() + 60
+    log = run / "log.jsonl"
+    while not log.exists() or log.read_bytes().count(b'"train"') < step:
+        assert time.monotonic() < until, "waited too long"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@ import json
 import os
 import signal
 import sys
-import time
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -88,15 +87,6 @@ def test_parts_make_the_whole_bit_for_bit(config, whole, tmp_path, step):
     assert [entry["step"] for entry in own] == ([step] if step == 1 else [])
     assert [entry for entry in log if entry not in own] == whole_log
     assert whole_log[-1]["step"] == Training(config).data.last_step() == STEPS
-
-
-def wait_for_step(run, step, process):
-    until = time.monotonic() + 60
-    log = run / "log.jsonl"
-    while not log.exists() or log.read_bytes().count(b'"train"') < step:
-        assert time.monotonic() < until, "waited too long"
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.002)
 
 
 def test_a_stop_changes_nothing(config, monkeypatch):

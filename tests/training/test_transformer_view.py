@@ -6,20 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 from corpora import random_trees, topic_corpus
 from safetensors.torch import load_file
 from tiny_encoders import KINDS, encoder_folder, tokeniser
 from torch import nn
-from transformers import (
-    AlbertConfig,
-    AutoModel,
-    AutoTokenizer,
-    BartConfig,
-    BertConfig,
-    DebertaV2Config,
-    MPNetConfig,
-    XLMConfig,
-)
 
 from structviews import SentenceEncoder
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -64,7 +55,10 @@ def test_it_begins_as_the_encoder_reads_each_sentence(settings, tmp_path, kind, 
     """Beside transformers itself, one sentence at a time."""
     folder = encoder_folder(tmp_path / kind, kind)
     training = Training(settings(encoder=str(folder), sentence_pooling=pooling))
-    model, pieces = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+    model, pieces = (
+        transformers.AutoModel.from_pretrained(folder).eval(),
+        transformers.AutoTokenizer.from_pretrained(folder),
+    )
     sentences = [training.inputs.corpus.sentence(row).tokens for row in (0, 3, 40)]
     batch = training.data.reader.batch(np.array([0, 3, 40]))
     with torch.no_grad():
@@ -103,7 +97,7 @@ def test_each_part_learns_at_its_rate(settings):
 def test_only_the_top_layers_are_trained(settings, place, refused):
     """The others need no memory for training either."""
     run = train(settings(top_layers=1, encoder_lr=1e-3))
-    before = AutoModel.from_pretrained(place / "encoder").state_dict()
+    before = transformers.AutoModel.from_pretrained(place / "encoder").state_dict()
     after = {name.removeprefix(NETWORK): w for name, w in weights_of(run).items() if name.startswith(NETWORK)}
     assert after.keys() == before.keys()
     changed = {name for name, weight in after.items() if not torch.equal(weight, before[name])}
@@ -123,17 +117,19 @@ SIZE = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 3, "num_attenti
 @pytest.mark.parametrize(
     "about",
     [
-        BertConfig(**SIZE),
-        MPNetConfig(**SIZE),
-        DebertaV2Config(**SIZE, relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"]),
-        XLMConfig(vocab_size=20, emb_dim=8, n_layers=3, n_heads=2),
+        transformers.BertConfig(**SIZE),
+        transformers.MPNetConfig(**SIZE),
+        transformers.DebertaV2Config(
+            **SIZE, relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"]
+        ),
+        transformers.XLMConfig(vocab_size=20, emb_dim=8, n_layers=3, n_heads=2),
     ],
     ids=lambda about: about.model_type,
 )
 def test_what_frozen_layers_compute_never_changes(about):
     """Some encoders have biases, embeddings or norms that several layers read, registered after the layers."""
     torch.manual_seed(0)
-    network = AutoModel.from_config(about)
+    network = transformers.AutoModel.from_config(about)
     freeze_below(network, 1)
     assert network.training
     pieces = torch.tensor([[3, 4, 5]])
@@ -147,7 +143,7 @@ def test_what_frozen_layers_compute_never_changes(about):
 
 
 def test_layers_that_share_their_weights_are_trained_together(refused):
-    network = AutoModel.from_config(AlbertConfig(**SIZE, embedding_size=8))
+    network = transformers.AutoModel.from_config(transformers.AlbertConfig(**SIZE, embedding_size=8))
     assert "the encoder's layers share their weights: leave it out" in refused(freeze_below, network, 1)
 
 
@@ -241,8 +237,8 @@ def test_dropout_that_is_a_function_counts(tmp_path):
     size = {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}
     heads = {"encoder_attention_heads": 2, "decoder_attention_heads": 2}
     for rate in (0.0, 0.3):
-        about = BartConfig(vocab_size=len(tokens), dropout=0.0, attention_dropout=rate, **size, **heads)
-        AutoModel.from_config(about).save_pretrained(tmp_path)
+        about = transformers.BartConfig(vocab_size=len(tokens), dropout=0.0, attention_dropout=rate, **size, **heads)
+        transformers.AutoModel.from_config(about).save_pretrained(tmp_path)
         tokens.save_pretrained(tmp_path)
         view = Transformer(4, 8, TransformerConfig(), Blueprint.of(tmp_path)).train()
         assert not any(isinstance(part, nn.Dropout) for part in view.modules())
