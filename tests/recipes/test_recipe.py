@@ -75,10 +75,8 @@ def test_sizes_are_those_of_the_papers():
 @pytest.mark.parametrize(("name", "printed"), [("qt-1000-pair", 19.8e6), ("skip-thought-1000", 57.7e6)])
 def test_appendix_c_s_models_have_as_many_parameters_as_it_counts(name, printed):
     config = RECIPES[name].config(corpus="x")
-    words, views, objective = config.words, config.views, config.objective
-    options = {"options": objective.options, "view_options": views.options}
     with torch.device("meta"):
-        channel = Channel(views.names, words.vocabulary, words.dim, views.hidden, objective.name, **options)
+        channel = Channel(config, config.words.vocabulary)
     assert sum(each.numel() for each in channel.parameters()) == pytest.approx(printed, rel=2e-3)
 
 

@@ -18,7 +18,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from structviews.batches.order import held_out
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.kernels import message_passing, naive
+from structviews.kernels import message_passing
+from structviews.kernels.cells import run_nodes
 from structviews.runs.folder import cut_log
 from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runtime.processes import Interrupted
@@ -137,7 +138,7 @@ def test_the_tree_backend_is_no_setting_of_the_run(corpus, tmp_path, backend, mo
         return small_config(corpus, tmp_path / out, steps=3, precision="fp32", **others)
 
     calls = []
-    monkeypatch.setattr(message_passing, "run", lambda *arguments: calls.append(1) or naive.run(*arguments))
+    monkeypatch.setattr(message_passing, "run", lambda *arguments: calls.append(1) or run_nodes(*arguments))
     run = train(settings("run", tree_backend=backend))
     assert bool(calls) == (backend == "dgl")
     assert quietly(settings("run")) == (run, f"{run}: already trained\n")

@@ -18,7 +18,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.next_sentence import unseen
 from structviews.hub.portable import check_arrived, stage
-from structviews.pretrained.alignment import Aligner
+from structviews.pretrained.alignment import Aligner, as_texts
 from structviews.pretrained.loading import Blueprint
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.checkpoint import Progress
@@ -79,7 +79,7 @@ def test_a_sentence_that_is_too_long_is_cut_and_one_without_pieces_is_unknown(se
     pieces = Aligner(bare, 40, "[UNK]").read([("\x00",), ("the", "film")])
     assert pieces.lengths[0] == 1
     assert pieces.ids[0] == bare.token_to_id("[UNK]")
-    assert aligner.texts([WORDS[0].split()]) == ["the film isn't bad , but ( perhaps ) long"]
+    assert as_texts([WORDS[0].split()]) == ["the film isn't bad , but ( perhaps ) long"]
 
 
 def test_each_part_learns_at_its_rate(settings):
