@@ -59,34 +59,25 @@ def models(place, monkeypatch, tmp_path):
     assert contents(place / "models") == before
 
 
-@pytest.fixture(params=BUNDLED)
-def name(models, request):
-    return request.param
+def test_one_is_loaded_by_its_name(models, place, tmp_path):
+    embedder = Embedder.load("default")
+    assert embedder.folder == models / "default"
+    assert repr(embedder).startswith("Embedder(run='default', ")
+    vectors = embedder.encode(TEXTS)
+    assert (vectors.shape, vectors.dtype) == ((3, 16), np.float32)
+    assert {weight.dtype for weight in embedder.model.parameters()} == {torch.float32}
+    assert load_file(models / "default/model.safetensors")["channels.fixed.words.0.weight"].dtype == torch.int8
+    np.testing.assert_array_equal(vectors, Embedder.load(models / "default").encode(TEXTS))
+    np.testing.assert_array_equal(SentenceVectorizer("default").fit_transform(TEXTS), vectors)
+    shutil.copytree(place / "run", tmp_path / "default")
+    for run in ("./default", Path("default")):
+        assert Embedder.load(run).folder == Path("default")
+        assert repr(Embedder.load(run)).startswith("Embedder(run='./default', ")
+    assert Embedder.load("default").folder == models / "default"
 
 
 def contents(folder):
     return {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
-
-
-def test_one_is_loaded_by_its_name(models, name):
-    folder, embedder = models / name, Embedder.load(name)
-    assert embedder.folder == folder
-    assert repr(embedder).startswith(f"Embedder(run='{name}', ")
-    vectors = embedder.encode(TEXTS)
-    assert vectors.shape == (3, 16)
-    assert vectors.dtype == np.float32
-    assert {weight.dtype for weight in embedder.model.parameters()} == {torch.float32}
-    assert load_file(folder / "model.safetensors")["channels.fixed.words.0.weight"].dtype == torch.int8
-    np.testing.assert_array_equal(vectors, Embedder.load(folder).encode(TEXTS))
-    np.testing.assert_array_equal(SentenceVectorizer(name).fit_transform(TEXTS), vectors)
-
-
-def test_a_folder_of_that_name(models, name, place, tmp_path):
-    shutil.copytree(place / "run", tmp_path / name)
-    for run in (f"./{name}", Path(name)):
-        assert Embedder.load(run).folder == Path(name)
-        assert repr(Embedder.load(run)).startswith(f"Embedder(run='./{name}', ")
-    assert Embedder.load(name).folder == models / name
 
 
 @pytest.mark.parametrize(
@@ -133,15 +124,15 @@ def test_commands_that_write_refuse_it(models, command):
         assert command(*arguments) == (2, "", f"error: {READ_ONLY.format('default')}\n")
 
 
-def test_a_copy_is_a_run_like_any_other(models, name, command, monkeypatch, tmp_path):
+def test_a_copy_is_a_run_like_any_other(models, command, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert command("pull", name) == (0, f"runs/{name}\n", "")
-    copy = tmp_path / "runs" / name
-    assert {path.name for path in copy.iterdir()} == {path.name for path in (models / name).iterdir()}
-    assert (copy / "README.md").read_text() == f"the card of {name}"
-    np.testing.assert_array_equal(Embedder.load(copy).encode(TEXTS), Embedder.load(name).encode(TEXTS))
-    again = f"error: runs/{name}: already exists: give another folder with --out\n"
-    assert command("pull", name) == (2, "", again)
+    assert command("pull", "default") == (0, "runs/default\n", "")
+    copy = tmp_path / "runs/default"
+    assert {path.name for path in copy.iterdir()} == {path.name for path in (models / "default").iterdir()}
+    assert (copy / "README.md").read_text() == "the card of default"
+    np.testing.assert_array_equal(Embedder.load(copy).encode(TEXTS), Embedder.load("default").encode(TEXTS))
+    again = "error: runs/default: already exists: give another folder with --out\n"
+    assert command("pull", "default") == (2, "", again)
 
 
 @pytest.mark.parametrize("name", bundled.bundled_names())

@@ -136,11 +136,10 @@ def settings(corpus, out, **others):
 
 def launch(config, folder, count=2):
     """``train`` with a configuration, on some ranks."""
-    file = folder / f"{Path(config.data.out).name}.toml"
-    (folder / "settings").mkdir(exist_ok=True)
-    save_config(folder / "settings", config, Parsed.of(opened(config.data.corpus)))
-    (folder / "settings" / "config.toml").replace(file)
-    return start(["-m", "structviews", "train", "--config", file], folder, count)
+    run = folder / f"{Path(config.data.out).name}-settings"
+    run.mkdir()
+    save_config(run, config, Parsed.of(opened(config.data.corpus)))
+    return start(["-m", "structviews", "train", "--config", run / "config.toml"], folder, count)
 
 
 def wait_for_step(run, step, process):
