@@ -21,7 +21,7 @@ from structviews.evaluation.senteval.adam_classifier import AdamClassifier, Part
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.builtin_protocols import KIROS, SENTEVAL, SENTEVAL_TORCH, senteval_order
 from structviews.evaluation.senteval.relatedness import fit_relatedness
-from structviews.evaluation.senteval.task_scores import at_grid_end, choices, cosine, pair_features, score_task
+from structviews.evaluation.senteval.task_scores import choices, cosine, pair_features, score_task
 from structviews.evaluation.senteval.tasks.finding import read_task, task_names
 from structviews.evaluation.senteval.tasks.reading import Examples, Task
 
@@ -383,8 +383,6 @@ def test_what_every_protocol_promises(name, classes):
 
 
 def test_a_strength_at_an_end_of_the_grid_is_counted():
-    assert at_grid_end(LOW, [LOW[0], LOW[2], LOW[-1], LOW[0]]) == {"first": 2, "last": 1, "choices": 4}
-    assert at_grid_end((1e9,), [1e9]) == {}  # no choice
     # Features so small that no penalty of the grid is low enough, and so large that any is.
     for scale, end in ((1e-2, "last"), (10, "first")):
         splits = {split: noisy(100, 5, 3, seed) for seed, split in enumerate(("train", "test"))}

@@ -147,13 +147,9 @@ def test_predictions_that_are_not_of_these_results_are_not_given(run, folder, en
 
 def test_bad_run_folders(run):
     results = results_of()
-    for text, message in (
-        ('{"format": 1,\n "tasks": {', r"results.json: not JSON \(.*\): remove the file"),
-        ('{"format": 1}', r"results\.json: damaged: its checksum"),
-    ):
-        (run / "results.json").write_text(text)
-        with pytest.raises(InputError, match=message):
-            save_results(run, results)
+    (run / "results.json").write_text('{"format": 1}')
+    with pytest.raises(InputError, match=r"results\.json: damaged: its checksum"):
+        save_results(run, results)
     write_json(run / "results.json", {"format": 7})
     with pytest.raises(InputError, match="Invalid enum value 7 - at"):
         save_results(run, results)
