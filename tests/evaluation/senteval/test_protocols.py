@@ -208,12 +208,15 @@ def nested(plain, width=5):
     return task, vectors, strengths, devs, logs
 
 
-@pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF[::2])
+SLOW_TORCH = pytest.param(PlainTorch, FEW_ROUNDS, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("plain", "protocol"), [*PROTOCOLS_OF[::2], SLOW_TORCH])
 def test_nested_cross_validation_is_the_plain_loop(plain, protocol):
     task, vectors, strengths, devs, logs = nested(plain)
     result = score_task(task, vectors, protocol)
     assert result["strengths"] == strengths
-    assert len(set(strengths)) > 1
+    assert len(set(strengths)) > 1 or plain is PlainTorch  # whose few rounds tie: the smallest penalty
     np.testing.assert_array_equal(result["predictions"]["all"], logs.argmax(1))
     # Folds differ in size by one example.
     right = 100 * np.mean(logs.argmax(1) == task.splits["all"].targets)
