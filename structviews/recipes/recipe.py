@@ -111,7 +111,7 @@ class Recipe:
     @classmethod
     def load(cls, name: str) -> Self:
         """Read a recipe; raises InputError if none has this name, or if it has a setting that there is not."""
-        if name not in _rows():
+        if name not in _rows(ROWS):
             raise unknown("recipe", name, names(), "choose one that structviews recipes lists")
         content, place = _resolved(name), f"recipe {name}"
         values = {key: value for key, value in content.items() if key not in OF_SOURCE}
@@ -206,14 +206,14 @@ def _published_rows() -> dict[str, list[Published]]:
 
 def names() -> list[str]:
     """The names of the recipes, sorted."""
-    return sorted(_rows())
+    return sorted(_rows(ROWS))
 
 
 @cache
-def _rows() -> dict[str, Mapping[str, Any]]:
-    """The table of each recipe, by name."""
+def _rows(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """The table of each recipe of a folder, by name."""
     found: dict[str, Mapping[str, Any]] = {}
-    for file in sorted(ROWS.glob("*.toml")):
+    for file in sorted(folder.glob("*.toml")):
         content = read_toml(file, "install structviews again")
         paper = content.pop("paper")
         found |= {name: {"paper": paper, **row} for name, row in content.items()}
@@ -222,7 +222,7 @@ def _rows() -> dict[str, Mapping[str, Any]]:
 
 def _resolved(name: str) -> dict[str, Any]:
     """A recipe's table with what it has from its parents."""
-    row = dict(_rows()[name])
+    row = dict(_rows(ROWS)[name])
     if "parent" not in row:
         return row
     above, without = _resolved(row.pop("parent")), row.pop("without", ())
