@@ -1,7 +1,4 @@
-"""What the README and docs/ tell people to type is typed: each page's blocks in order, in a folder of their own.
-
-Commands of blocks that cannot be run here are parsed, so that none has a flag that there is not.
-"""
+"""What the README and docs/ tell people to type is typed, in order; what cannot be run here is parsed."""
 
 import contextlib
 import glob
@@ -37,8 +34,9 @@ RUNS = {
     "seq": "seq --objective consensus --agreement single",
     "avg": "avg --objective consensus --agreement single",
 }
-# What `train` is given where the page leaves it open: the defaults are for millions of sentences.
-SMALL = {"--hidden": "8", "--word-dim": "8", "--epochs": "1"}
+# What `train` is given where the page leaves it open, and a size in any case: pages train on millions of sentences.
+SMALL = {"--word-dim": "8", "--epochs": "1"}
+SIZE = ("--hidden", "8")
 # What is there before a page's first command, beside corpus.txt, corpus.parsed and files of vectors and sentences.
 GIVEN = {
     "docs/encoding.md": ["dep-const"],
@@ -47,9 +45,8 @@ GIVEN = {
     "docs/retrieval.md": ["dep-const"],
     "docs/word-vectors.md": ["dep-const"],
 }
-# Pages that say which text they take: they are read where only data/ is.
+# Pages that say which text they take: they are read where only data/ is, with the first lines of its text.
 WITH_DATA = ["docs/quickstart.md"]
-# Two threads in each other's way take far longer than one, with sums as small as these.
 pytestmark = pytest.mark.usefixtures("one_thread")
 PAGES = [page for page in pages() if blocks_of(page)]
 
@@ -63,7 +60,7 @@ def _as_before(monkeypatch):
 def structviews(*words):
     """The command line, in this process."""
     if words[0] == "train":
-        words = (*words, *(word for flag in SMALL.items() if flag[0] not in words for word in flag))
+        words = (*words, *(word for flag in SMALL.items() if flag[0] not in words for word in flag), *SIZE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["structviews", *words])
         with pytest.raises(SystemExit) as ended:
@@ -111,8 +108,13 @@ def folder(request, given, tmp_path, monkeypatch):
     page = request.getfixturevalue("page")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "data").symlink_to(ROOT / "data")
+    (tmp_path / "data").mkdir()
+    for path in (ROOT / "data").iterdir():
+        (tmp_path / "data" / path.name).symlink_to(path)
     if page in WITH_DATA:
+        lines = (ROOT / "data/corpus.txt").read_text().splitlines(keepends=True)
+        (tmp_path / "data/corpus.txt").unlink()
+        (tmp_path / "data/corpus.txt").write_text("".join(lines[:300]))
         return tmp_path
     for path in given.iterdir():
         if path.is_file() or path.name == "corpus.parsed":
