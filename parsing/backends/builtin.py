@@ -28,7 +28,7 @@ from structviews.parsing.neural import (
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, batches
 from structviews.parsing.quantised import QuantisedNetwork, measured
 from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_half
-from structviews.runtime.documents import converted, parse_json
+from structviews.runtime.documents import checked, parse_json
 from structviews.runtime.files import write_bytes
 from structviews.runtime.processes import report
 from structviews.runtime.wording import reason
@@ -233,7 +233,7 @@ def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> Pa
     Raises:
         ValueError: if these do not fit one another, or a weight is not finite.
     """
-    config = converted(settings["config"], ParserConfig, FILES[1], "copy the parser again")
+    config = checked(settings["config"], ParserConfig, FILES[1], "copy the parser again")
     with torch.device("meta"), Unfilled():  # takes no memory, whatever the settings ask for
         network = ParserNetwork(config)
     try:

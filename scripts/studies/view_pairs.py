@@ -287,7 +287,9 @@ def gaps(draws: Draws, series: Sequence[Mapping[Row, float]], sentences: Mapping
 
 def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> list[str]:
     """What the fits say about the paper's size, beside its row."""
-    paper = next(row for row in published_rows(draws.tasks) if row.paper == PAPER and row.name.startswith(PAPERS_ROW))
+    rows_of_papers = published_rows(draws.tasks).items()
+    paper = next(row for (key, name), row in rows_of_papers if key == PAPER and name.startswith(PAPERS_ROW))
+    printed = dict(zip(draws.tasks, map(str, paper.cells), strict=True))
     lines: list[str] = []
     lines += section(
         "## Forty million sentences",
@@ -303,7 +305,7 @@ def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> lis
         for views, found in series.items():
             constant, slope = pages.fit(draws, found, name).T
             ends[views] = constant + slope * np.log10(PUBLISHED)
-            published = str(paper.cell(name)) if views == MAIN and name != MEAN else ""
+            published = printed[name] if views == MAIN and name != MEAN else ""
             at_end = spread(Estimate.of(ends[views]), brief=True)
             gains = [spread(Estimate.of(each)) for each in (slope, last_gain(draws, found, name))]
             rows.append([name, views, *gains, at_end, published])

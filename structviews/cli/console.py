@@ -13,6 +13,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
+from structviews.runtime import terminal
 from structviews.runtime.terminal import Terminal, visible
 
 console = Terminal()
@@ -27,7 +28,7 @@ def say(line: str) -> None:
 
 def explain(text: str) -> None:
     """Print an explanation on stdout; a terminal's lines are broken between words."""
-    console.print(text, highlight=False, soft_wrap=not console.is_terminal)
+    terminal.say(console, text)
 
 
 def write(content: str) -> None:

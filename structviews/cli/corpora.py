@@ -25,11 +25,7 @@ app.add_typer(corpus_app, name="corpus")
 NO_CORPUS = "make one with `structviews parse`, or give a sentence with --text"
 
 
-class TreeKind(StrEnum):
-    """The kinds of trees."""
-
-    constituency = "constituency"
-    dependency = "dependency"
+TreeKind = StrEnum("TreeKind", ["constituency", "dependency"])
 
 
 @app.command("inspect")
@@ -37,20 +33,16 @@ def inspect_corpus(
     corpus: Annotated[
         Path | None, typer.Argument(help="A parsed corpus.", show_default="the only *.parsed here")
     ] = None,
-    sentence: Annotated[
-        int | None, typer.Option(help="Draw the trees of this sentence (counted from 0).", show_default=False)
-    ] = None,
+    sentence: Annotated[int | None, typer.Option(help="Draw the trees of this sentence (counted from 0).")] = None,
     grep: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Draw the first ten sentences that contain this text.", show_default=False),
+        str | None, typer.Option(metavar="TEXT", help="Draw the first ten sentences that contain this text.")
     ] = None,
     random: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Draw N random sentences, with --grep from its matches.", show_default=False),
+        int | None, typer.Option(metavar="N", help="Draw N random sentences, with --grep from its matches.")
     ] = None,
     seed: Seed = 1,
     text: Annotated[
-        str | None, typer.Option(metavar="SENTENCE", help="Parse this sentence and draw its trees.", show_default=False)
+        str | None, typer.Option(metavar="SENTENCE", help="Parse this sentence and draw its trees.")
     ] = None,
     parser: Annotated[str, typer.Option(help="Parser for --text; see parse --parser.")] = "builtin",
     lang: Language = "en",
@@ -60,10 +52,7 @@ def inspect_corpus(
     ] = False,
     tree: Annotated[TreeKind | None, typer.Option(help="Draw only this kind.", show_default="both")] = None,
     svg: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="Write an .svg file, or a folder with one file per sentence.", show_default=False
-        ),
+        Path | None, typer.Option(metavar="PATH", help="Write an .svg file, or a folder with one file per sentence.")
     ] = None,
 ) -> None:
     """Summarise a parsed corpus, or draw trees.
@@ -123,9 +112,7 @@ def draw_trees(sentences: "list[Chosen]", svg: Path | None) -> None:
 
 
 @corpus_app.command("merge")
-def merge_corpora(
-    corpora: Annotated[list[Path], typer.Argument(help="Parsed corpora.", show_default=False)], out: NewFolder
-) -> None:
+def merge_corpora(corpora: Annotated[list[Path], typer.Argument(help="Parsed corpora.")], out: NewFolder) -> None:
     """Concatenate corpora that were parsed with the same settings.
 
     Example: structviews corpus merge novels.parsed news.parsed -o all.parsed
@@ -224,7 +211,6 @@ def verify_files(
         Path,
         typer.Argument(
             help="A corpus, a run, CORPUS.vectors, CORPUS.states, or a vector file that was read before.",
-            show_default=False,
             parser=named_run,
         ),
     ],

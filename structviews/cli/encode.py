@@ -92,13 +92,7 @@ def encode_sentences(
             embedder = Embedder.load(run, precision=precision)
             embedder = embedder.with_representation(**changes).with_limit(**vars(limit))
             encode_text(
-                text,
-                embedder,
-                file,
-                tokenised=tokenised,
-                batch_size=batch_size,
-                processes=workers,
-                progress=progress,
+                text, embedder, file, tokenised=tokenised, batch_size=batch_size, processes=workers, progress=progress
             )
         if out is None:
             with file.open("rb") as vectors:

@@ -1,39 +1,48 @@
-"""``structviews eval``."""
+"""``structviews eval``, ``table`` and ``compare``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from structviews.cli.console import errors, suggest, typeable
+from structviews.cli.console import console, errors, explain, say, suggest, typeable, write
 from structviews.cli.options import (
     Precision,
     Probing,
+    Run,
+    Runs,
+    Seed,
     Senteval,
     Tasks,
     Transductive,
-    named_run,
+    names_in,
+    one_run,
+    only_corpus,
     own_runs,
     readable_tasks,
+    runs_argument,
     word_limit,
 )
-from structviews.cli.score_tables import print_scores
 from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs import RUNS
+from structviews.runs.bundled import typed
 from structviews.runs.which_vectors import Representation
 from structviews.runs.which_vectors import listed as weights_as_typed
 
 app = typer.Typer()
+# The most sentences of each kind of perturbation, unless asked otherwise.
+MOST_ALTERED = 2_000
+TableFormat = StrEnum("TableFormat", ["rich", "md", "latex"])
 
 RecipeName = Annotated[
     str | None,
     typer.Option(
         help="Protocol, representation, tasks and ensemble of a paper's row (see structviews recipes); flags "
-        "override them.",
-        show_default=False,
+        "override them."
     ),
 ]
 ProtocolName = Annotated[
@@ -44,24 +53,17 @@ ProtocolName = Annotated[
     ),
 ]
 Ensemble = Annotated[
-    bool | None,
-    typer.Option(
-        "--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.", show_default=False
-    ),
+    bool | None, typer.Option("--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.")
 ]
 External = Annotated[
-    Path | None,
-    typer.Option(help="X.npy: score these external vectors, one row per line of X.txt next to it.", show_default=False),
+    Path | None, typer.Option(help="X.npy: score these external vectors, one row per line of X.txt next to it.")
 ]
 
 
 @app.command("eval")
 @with_flags([*chosen_flags(Representation, default="the run's"), *chosen_flags(WordLimit)])
 def evaluate_runs(
-    runs: Annotated[
-        list[Path] | None,
-        typer.Argument(help="Runs, or folders of runs.", show_default=False, parser=named_run, callback=own_runs),
-    ] = None,
+    runs: Annotated[list[Path] | None, runs_argument("Runs, or folders of runs.", own_runs)] = None,
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
@@ -77,12 +79,10 @@ def evaluate_runs(
     ] = None,
     vectors: External = None,
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X"),
+        Path | None, typer.Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X")
     ] = None,
     save_vectors: Annotated[
-        Path | None,
-        typer.Option(help="Folder to save the vectors and their sentences in.", show_default=False),
+        Path | None, typer.Option(help="Folder to save the vectors and their sentences in.")
     ] = None,
     view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
     transductive: Transductive = None,
@@ -126,14 +126,20 @@ def evaluate_runs(
     typed_flags = written(chosen | dict(flags) | changes)
     scored = Scored(view, (row.representation if row else {}) | changes, typed_flags, limit, precision)
     average = second.ensemble if ensemble is None else ensemble
-    how = {"scored": scored, "protocol": followed, "ensemble": average, "trees": trees, "save_vectors": save_vectors}
-    n_scored = sum(score_with_bar(run, found, unavailable, errors, **how) for run in runs)
+    options = {
+        "scored": scored,
+        "protocol": followed,
+        "ensemble": average,
+        "trees": trees,
+        "save_vectors": save_vectors,
+    }
+    n_scored = sum(score_with_bar(run, found, unavailable, errors, **options) for run in runs)
     print_scores(runs, "rich")
-    typed = " ".join(map(typeable, runs))
+    names = " ".join(map(typeable, runs))
     if len(runs) == 2:
-        suggest("Next, test whether they differ:", f"structviews compare {typed}")
+        suggest("Next, test whether they differ:", f"structviews compare {names}")
     else:
-        suggest("Next, see them on a page:", f"structviews report {typed}")
+        suggest("Next, see them on a page:", f"structviews report {names}")
     if not n_scored:
         raise typer.Exit(2)
 
@@ -146,3 +152,138 @@ def written(flags: dict[str, Any]) -> str:
         shown = weights_as_typed(value) if isinstance(value, tuple) else value
         words.append(f" --{'' if value else 'no-'}{flag}" if isinstance(value, bool) else f" --{flag} {shown}")
     return "".join(words)
+
+
+@app.command("table")
+def table_of_runs(
+    runs: Runs,
+    format: Annotated[TableFormat, typer.Option(help="How to print the table.")] = TableFormat.rich,
+    intervals: Annotated[bool, typer.Option("--intervals", help="Add each score's 95 % confidence interval.")] = False,
+    published: Annotated[
+        bool, typer.Option("--published", help="Add the papers' published results, set apart.")
+    ] = False,
+    matrix: Annotated[
+        str | None, typer.Option(metavar="TASK", help="Show one task's scores as a matrix of views.")
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw the matrix to a .png, .svg or .pdf file.")] = None,
+) -> None:
+    """Print the scores of runs, a row each, or of one task.
+
+    Example: structviews table runs --format latex --published > table.tex
+
+    Example: structviews table runs --matrix SICK-R --picture sick-r.svg
+    """
+    if matrix:
+        if intervals or published or format != "rich":
+            raise InputError("--matrix takes no option but --picture: leave out --format, --intervals and --published")
+        print_matrix(runs, matrix, picture)
+    elif picture:
+        raise InputError(f"--picture {picture}: draws a single task: choose it with --matrix TASK")
+    else:
+        print_scores(runs, format, intervals, published)
+
+
+def print_scores(runs: list[Path], format: str, intervals: bool = False, published: bool = False) -> None:
+    """Print the table on stdout, with its legend and notes."""
+    from structviews.evaluation.scores import rendering
+    from structviews.evaluation.scores.tables import score_table
+
+    table = score_table(runs, intervals=intervals, published=published)
+    if format == "md":
+        write(rendering.as_markdown(table))
+    elif format == "latex":
+        write(rendering.as_latex(table))
+    else:
+        console.print(*rendering.as_rich(table, console.width), sep="\n")
+        for remark in table.legend:
+            explain(remark)
+        for note in table.notes:  # unbroken, for the commands in them
+            say(note)
+
+
+def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
+    """Print a task's scores as a matrix of views, and draw them if ``picture`` is given."""
+    from structviews.evaluation.scores import heatmap
+    from structviews.runtime.pictures import write_picture
+
+    matrix = heatmap.view_matrix(runs, task)
+    if picture:
+        write_picture(picture, lambda: heatmap.picture(matrix))
+    console.print(heatmap.as_rich(matrix))
+    for remark in matrix.notes:
+        explain(remark)
+
+
+@app.command("compare")
+def compare_two(
+    first: Run,
+    second: Annotated[
+        Path | None, runs_argument("The run to compare it with; with --by it may be left out.", one_run)
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KINDS", help="Compare what the views notice, not scores: comma-separated perturbations, or all."
+        ),
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="With --by: a parsed corpus of English.", show_default="the only *.parsed here")
+    ] = None,
+    sentences: Annotated[
+        int | None, typer.Option(min=2, help="With --by: most sentences of each kind.", show_default=str(MOST_ALTERED))
+    ] = None,
+    show: Annotated[int, typer.Option(min=0, help="With --by: print this many examples of each kind.")] = 0,
+    seed: Seed = 1,
+) -> None:
+    """Test on which tasks the scores of two runs differ.
+
+    With --by, alter the sentences of a corpus by rules over their trees, and measure how far each view's vectors move,
+    of one run or of two.
+
+    Example: structviews compare runs/dep-const runs/seq-seq
+
+    Example: structviews compare default --by passive,swapped-arguments --corpus corpus.parsed --show 3
+    """
+    from structviews.evaluation.scores import compare
+
+    if by is not None:
+        runs = [first, second] if second else [first]
+        corpus, most = corpus or only_corpus("choose one with --corpus"), sentences or MOST_ALTERED
+        compare_by(runs, names_in(by), corpus, most, show, seed)
+        return
+    for option, value in (("--corpus", corpus), ("--sentences", sentences), ("--show", show)):
+        if value:
+            raise InputError(f"{option} {value}: only with --by, which names perturbations, such as --by all")
+    if not second:
+        raise InputError(f"{typed(first)}: give a second run to compare its scores with, or --by with perturbations")
+    comparison = compare.compare_runs(first, second)
+    console.print(compare.as_rich(comparison))
+    for remark in comparison.notes:
+        explain(remark)
+
+
+def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, show: int, seed: int) -> None:
+    """Print how far altered sentences of a corpus are from their originals, by kind and view."""
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.encoding.embedder import Embedder
+    from structviews.evaluation.perturbing import noticing
+    from structviews.runtime.terminal import rate_bar
+
+    kinds = noticing.chosen_kinds(names)
+    samples = noticing.draw(ParsedCorpus.open(corpus), kinds, most, seed)
+    found = []
+    for run in runs:
+        with rate_bar(errors, typed(run), "sentences") as progress:
+            progress.stage("loading")
+            found.append(noticing.notice(Embedder.load(run), samples, progress))
+    for sample in samples if show else ():
+        for line in noticing.examples(sample, show):
+            say(line)
+    two = len(runs) == 2
+    console.print(noticing.as_rich(noticing.rows_of_runs(samples, found), two))
+    named = [f"A: {typed(runs[0])}; B: {typed(runs[1])}"] if two else []
+    names_found = {sample.name for sample in samples}
+    left_out = [name for name in noticing.with_contrasts(kinds) if name not in names_found]
+    missing = [f"fewer than two sentences: {', '.join(left_out)}"] if left_out else []
+    for remark in [*named, *noticing.NOTES, *(noticing.NOTES_OF_TWO if two else ()), *missing]:
+        explain(remark)

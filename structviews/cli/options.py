@@ -1,7 +1,7 @@
 """Arguments and options shared by several commands; runs by name, and several of them as a folder of runs."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,27 +38,16 @@ Sentences = Annotated[
         show_default="the only *.parsed here",
     ),
 ]
-NewFolder = Annotated[Path, typer.Option("-o", "--out", help="Folder to create.", show_default=False)]
+NewFolder = Annotated[Path, typer.Option("-o", "--out", help="Folder to create.")]
 Tokenised = Annotated[bool, typer.Option("--tokenised", help="Input is already tokenised (separated by white space).")]
-ForSimilarity = Annotated[
-    bool, typer.Option("--similarity", help="Use the run's vectors for similarity tasks.", show_default=False)
-]
-Labels = Annotated[
-    Path | None,
-    typer.Option(help="Labels to colour by: one per line of the corpus's text.", show_default=False),
-]
+ForSimilarity = Annotated[bool, typer.Option("--similarity", help="Use the run's vectors for similarity tasks.")]
+Labels = Annotated[Path | None, typer.Option(help="Labels to colour by: one per line of the corpus's text.")]
 
 # Which tasks.
-Senteval = Annotated[
-    Path | None, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)
-]
-Probing = Annotated[
-    Path | None,
-    typer.Option(help="Folder with probing tasks, one .txt each, in SentEval's format.", show_default=False),
-]
+Senteval = Annotated[Path | None, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")]
+Probing = Annotated[Path | None, typer.Option(help="Folder with probing tasks, one .txt each, in SentEval's format.")]
 Tasks = Annotated[
-    str,
-    typer.Option(help="Comma-separated tasks, such as MR,SUBJ, in any case.", show_default="all in the folders"),
+    str, typer.Option(help="Comma-separated tasks, such as MR,SUBJ, in any case.", show_default="all in the folders")
 ]
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")]
 
@@ -66,12 +55,10 @@ Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")
 Language = Annotated[str, typer.Option(help="Language of the text, such as de or zh-hans.")]
 Device = Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1.", show_default="a GPU if available")]
 Precision = Annotated[
-    str,
-    typer.Option(help="Of the encoders' products: fp32, bf16, or auto: bf16 where the CPU multiplies it."),
+    str, typer.Option(help="Of the encoders' products: fp32, bf16, or auto: bf16 where the CPU multiplies it.")
 ]
 Models = Annotated[
-    Path | None,
-    typer.Option(help="Folder with the parsers' models.", show_default="the libraries' own folders"),
+    Path | None, typer.Option(help="Folder with the parsers' models.", show_default="the libraries' own folders")
 ]
 
 
@@ -90,19 +77,15 @@ def own_device(name: str, ranks: int) -> str:
 def readable_tasks(
     tasks: str, senteval: Path | None, probing: Path | None, partial: bool
 ) -> "tuple[list[Task], dict[str, str]]":
-    """The named tasks, or all in the folders, that can be read; and for each other task the reason why not.
-
-    Raises:
-        InputError: if a folder has none of those that are wanted from it.
-    """
+    """The named tasks, or all in the folders, that can be read, if any; for each other task the reason why not."""
     from structviews.evaluation.senteval.suite import read_tasks
     from structviews.evaluation.senteval.tasks import TASKS
     from structviews.evaluation.senteval.tasks.finding import none_read
 
     found, unavailable = read_tasks(task_names(tasks, senteval, probing), senteval, probing, allow_partial=partial)
-    for folder, senteval_s in ((senteval, True), (probing, False)):
-        reasons = {name: why for name, why in unavailable.items() if (name in TASKS) == senteval_s}
-        if folder and reasons and not any((task.name in TASKS) == senteval_s for task in found):
+    for folder, is_senteval in ((senteval, True), (probing, False)):
+        reasons = {name: reason for name, reason in unavailable.items() if (name in TASKS) == is_senteval}
+        if folder and reasons and not any((task.name in TASKS) == is_senteval for task in found):
             raise none_read(folder, reasons)
     return found, unavailable
 
@@ -117,9 +100,8 @@ def sentences_of_tasks(senteval: Path | None, probing: Path | None, tasks: str) 
 
 def task_names(tasks: str, senteval: Path | None, probing: Path | None) -> list[str]:
     """The named tasks; if none is named, all that the folders may contain."""
-    from structviews.evaluation.senteval.tasks.finding import known_tasks
+    from structviews.evaluation.senteval.tasks.finding import known_tasks, probing_files
     from structviews.evaluation.senteval.tasks.finding import task_names as all_tasks
-    from structviews.evaluation.senteval.tasks.probing import probing_files
 
     if not senteval and not probing:
         raise InputError("no tasks: give --senteval with the folder of SentEval's tasks, --probing, or both")
@@ -156,7 +138,6 @@ Transductive = Annotated[
     typer.Option(
         "--transductive/--no-transductive",
         help="Fit the removed component on the encoded sentences, as papers do, not on training sentences.",
-        show_default=False,
     ),
 ]
 
@@ -227,41 +208,23 @@ def several_members(members: Any) -> Any:
             found += [Member(one_run(run), view) for run, view in adjacent]
         else:
             found += map(Member, several_runs([run for run, _ in adjacent]))
-    resolved = [(run.resolve(), view) for run, view in found]
-    for i, (run, view) in enumerate(found):
-        if resolved[i] in resolved[:i]:
+    seen = set()
+    for run, view in found:
+        if (run.resolve(), view) in seen:
             raise InputError(f"{run}{':' * bool(view)}{view}: named twice: name each run, or view, once")
+        seen.add((run.resolve(), view))
     return found
 
 
+def runs_argument(help: str, check: Callable[[Any], Any], parser: Callable[[str], Any] = named_run) -> Any:
+    """An argument that names runs."""
+    return typer.Argument(help=help, parser=parser, callback=check)
+
+
 # Runs that a command only reads may be bundled models; those that it writes to (Own...) may not.
-Run = Annotated[
-    Path,
-    typer.Argument(help=f"A run{or_bundled()}.", show_default=False, parser=named_run, callback=one_run),
-]
-Runs = Annotated[
-    list[Path],
-    typer.Argument(
-        help=f"Runs, or folders of runs{or_bundled()}.",
-        show_default=False,
-        parser=named_run,
-        callback=several_runs,
-    ),
-]
-Members = Annotated[
-    list[Path],
-    typer.Argument(
-        help="Runs, folders of runs, or single views: RUN:VIEW (VIEW.1 where a run has several of that name).",
-        show_default=False,
-        parser=named_member,
-        callback=several_members,
-    ),
-]
-OwnRun = Annotated[
-    Path,
-    typer.Argument(help="A run.", show_default=False, parser=named_run, callback=own_run),
-]
-OwnRuns = Annotated[
-    list[Path],
-    typer.Argument(help="Runs, or folders of runs.", show_default=False, parser=named_run, callback=own_runs),
-]
+Run = Annotated[Path, runs_argument(f"A run{or_bundled()}.", one_run)]
+Runs = Annotated[list[Path], runs_argument(f"Runs, or folders of runs{or_bundled()}.", several_runs)]
+OF_VIEWS = "Runs, folders of runs, or single views: RUN:VIEW (VIEW.1 where a run has several of that name)."
+Members = Annotated[list[Path], runs_argument(OF_VIEWS, several_members, named_member)]
+OwnRun = Annotated[Path, runs_argument("A run.", own_run)]
+OwnRuns = Annotated[list[Path], runs_argument("Runs, or folders of runs.", own_runs)]

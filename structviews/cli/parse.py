@@ -19,46 +19,24 @@ parser_app = typer.Typer(help="Download models for other libraries' parsers.", n
 app.add_typer(parser_app, name="parser")
 
 
-class TextFormat(StrEnum):
-    """Text layouts: one sentence per line, or running text."""
-
-    lines = "lines"
-    prose = "prose"
-
-
-class Compression(StrEnum):
-    """Compression of a corpus' files."""
-
-    zstd = "zstd"
-
-
-class ParseEngine(StrEnum):
-    """What runs the parsing processes."""
-
-    local = "local"
-    ray = "ray"
-
+TextFormat = StrEnum("TextFormat", ["lines", "prose"])
+Compression = StrEnum("Compression", ["zstd"])
+ParseEngine = StrEnum("ParseEngine", ["local", "ray"])
 
 Sources = Annotated[
     list[str] | None,
     typer.Argument(
         help="Text file (.txt, .txt.zst, .gz; - for standard input). With --parser treebank: a .conllu file, "
-        "a file of bracketed trees, or both.",
-        show_default=False,
+        "a file of bracketed trees, or both."
     ),
 ]
 
 # Which parser.
 Parser = Annotated[
-    str | None,
+    str,
     typer.Option(
-        help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two.",
-        show_default="builtin",
+        help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two."
     ),
-]
-DependencyParser = Annotated[str | None, typer.Option(help="Dependency parser; needs --const.", show_default=False)]
-ConstituencyParser = Annotated[
-    str | None, typer.Option(help="Constituency parser, on the same tokens; needs --dep.", show_default=False)
 ]
 
 # Which processes.
@@ -86,9 +64,7 @@ def parse_text(
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",
-    parser: Parser = None,
-    dep: DependencyParser = None,
-    const: ConstituencyParser = None,
+    parser: Parser = "builtin",
     lang: Language = "en",
     models: Models = None,
     device: Device = "",
@@ -124,7 +100,7 @@ def parse_text(
     from structviews.parsing.sources import output_name
 
     settings: dict[str, Any] = {
-        "parser": parser_of(parser, dep, const),
+        "parser": parser,
         "options": Options(lang, models, device),
         "strict": strict,
         "workers": workers,
@@ -171,20 +147,6 @@ def parse_tasks(
     suggest("Next, score a run with these trees:", f"structviews eval RUN {where} --parsed {typeable(out)}")
 
 
-def parser_of(parser: str | None, dep: str | None, const: str | None) -> str:
-    """The parser specification from --parser, or from --dep and --const."""
-    if dep is None and const is None:
-        return parser or "builtin"
-    if parser is not None:
-        raise InputError(f"--parser {parser} with --dep or --const: give --parser, or both of the others")
-    if dep is None or const is None:
-        raise InputError("--dep and --const go together: to use a single parser, name it with --parser")
-    for flag, name in (("--dep", dep), ("--const", const)):
-        if "+" in name:
-            raise InputError(f"{flag} {name}: give one parser")
-    return f"{dep}+{const}"
-
-
 def parse_into(
     out: Path,
     source: list[str],
@@ -218,18 +180,16 @@ def group() -> None:
 
 @parser_app.command("download")
 def download_models(
-    library: Annotated[str, typer.Argument(help="stanza, benepar or spacy.", show_default=False)],
+    library: Annotated[str, typer.Argument(help="stanza, benepar or spacy.")],
     model: Annotated[
         str,
         typer.Argument(
-            help="A stanza package, a benepar model or a spaCy pipeline.",
-            show_default="the language's; none for spaCy",
+            help="A stanza package, a benepar model or a spaCy pipeline.", show_default="the language's; none for spaCy"
         ),
     ] = "",
     lang: Annotated[str, typer.Option(help="Language of the models.")] = "en",
     models: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the models, for parse --models.", show_default="the library's"),
+        Path | None, typer.Option(help="Folder for the models, for parse --models.", show_default="the library's")
     ] = None,
 ) -> None:
     """Download a library's models with its own downloader.

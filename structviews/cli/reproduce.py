@@ -15,9 +15,9 @@ app = typer.Typer()
 
 
 # What is made, of what, and where.
-RecipeName = Annotated[str, typer.Argument(help="Recipe of the row (see structviews recipes).", show_default=False)]
-Corpus = Annotated[Path, typer.Option(help="Text, or a parsed corpus.", show_default=False)]
-SentEval = Annotated[Path, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.", show_default=False)]
+RecipeName = Annotated[str, typer.Argument(help="Recipe of the row (see structviews recipes).")]
+Corpus = Annotated[Path, typer.Option(help="Text, or a parsed corpus.")]
+SentEval = Annotated[Path, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")]
 Vectors = Annotated[
     Path | None,
     typer.Option(
@@ -34,11 +34,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what is left t
 Hidden = Annotated[
     int | None,
     typer.Option(
-        min=1,
-        max=MOST_DIMENSIONS,
-        help="Dimension of each view's vector.",
-        show_default=RECIPES,
-        rich_help_panel=SCALE,
+        min=1, max=MOST_DIMENSIONS, help="Dimension of each view's vector.", show_default=RECIPES, rich_help_panel=SCALE
     ),
 ]
 Sentences = Annotated[
@@ -110,9 +106,7 @@ def reproduce_a_row(
 
 
 @app.command("recipes")
-def list_recipes(
-    name: Annotated[str | None, typer.Argument(help="Recipe to show.", show_default=False)] = None,
-) -> None:
+def list_recipes(name: Annotated[str | None, typer.Argument(help="Recipe to show.")] = None) -> None:
     """List the recipes of the papers' models, or show one.
 
     They are for reproduce, train --recipe and eval --recipe.

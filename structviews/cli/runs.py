@@ -20,7 +20,7 @@ from structviews.cli.options import (
     names_in,
     own_device,
 )
-from structviews.cli.setting_flags import HELP_ALL, NO_FLAGS, TrainCommand, train_flags, with_flags
+from structviews.cli.setting_flags import NO_FLAGS, ConfigFile, HelpAll, TrainCommand, train_flags, with_flags
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.wording import counted
@@ -35,8 +35,7 @@ def join_several(
     members: Members,
     out: NewFolder,
     join: Annotated[
-        str,
-        typer.Option(help="concatenation of the members' vectors, or average of the normalised vectors."),
+        str, typer.Option(help="concatenation of the members' vectors, or average of the normalised vectors.")
     ] = "concatenation",
     similarity_join: Annotated[str, typer.Option(help="Join for similarity tasks.", show_default="as --join")] = "",
 ) -> None:
@@ -57,16 +56,11 @@ def join_several(
 @with_flags(train_flags(only=("views", "hidden", "word_dim", "encoder", "seed"), panel="For random"))
 def make_a_baseline(
     kind: Annotated[
-        str,
-        typer.Argument(
-            help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.", show_default=False
-        ),
+        str, typer.Argument(help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.")
     ],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
-    vectors: Annotated[
-        Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText.", show_default=False)
-    ] = None,
+    vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")] = None,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Make a baseline, which is encoded and scored like a run.
@@ -85,16 +79,12 @@ def make_a_baseline(
 @runs_app.command("sweep", cls=TrainCommand)
 @with_flags(train_flags(without=("views", "seed", "out")))
 def sweep_views(
-    views: Annotated[list[str], typer.Option(help="Comma-separated views; give once per set.", show_default=False)],
+    views: Annotated[list[str], typer.Option(help="Comma-separated views; give once per set.")],
     seeds: Annotated[int, typer.Option(help="Number of seeds: train each set with seeds 1, 2, ...")] = 3,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the runs.")] = RUNS / "sweep",
     device: Device = "",
-    config: Annotated[
-        Path | None, typer.Option(help="Settings from a config.toml; flags override them.", show_default=False)
-    ] = None,
-    help_all: Annotated[
-        bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
-    ] = False,
+    config: ConfigFile = None,
+    help_all: HelpAll = False,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Train several sets of views, each with several seeds.
@@ -130,8 +120,7 @@ def sweep_views(
 
 @runs_app.command("expand")
 def expand_vocabulary(
-    run: OwnRun,
-    vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")],
+    run: OwnRun, vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")]
 ) -> None:
     """Extend a run's vocabulary to the words of a vector file.
 

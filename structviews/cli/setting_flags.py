@@ -20,6 +20,10 @@ from structviews.views import VIEWS
 
 NO_FLAGS: Mapping[str, Any] = {}
 HELP_ALL = "--help-all"
+HelpAll = Annotated[
+    bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
+]
+ConfigFile = Annotated[Path | None, typer.Option(help="Settings from a config.toml; flags override them.")]
 # Key under which a context keeps the flags of views and objectives.
 COMPONENTS = "structviews.components"
 
@@ -27,17 +31,16 @@ COMPONENTS = "structviews.components"
 def flag(setting: Setting, panel: str | None = None, default: str | None = None) -> inspect.Parameter:
     """A command's parameter for one setting; its value is None where the flag is not given.
 
-    Args:
-        setting: the setting.
-        panel: panel of the help that shows it.
-        default: default shown in the help; the setting's own if None.
+    The help shows it in a panel, with its own default or another.
     """
-    shown = default or _shown_default(setting)
+    shown = default or setting.show_default
+    if shown is None:
+        names = setting.default if isinstance(setting.default, tuple) else [setting.default]
+        shown = ",".join(str(name) for name in names if name not in ("", False, MISSING))
     kind: Any = Path if setting.path else str if setting.kind in (NAMES, NUMBERS) else setting.kind
     option = typer.Option(
         *(setting.flags.split(",") if setting.flags else ()),
         help=escape(setting.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
-        show_default=False,
         metavar=setting.metavar,
         parser=named_run if setting.run else None,
         rich_help_panel=panel,
@@ -46,15 +49,6 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
     return inspect.Parameter(
         setting.flat, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )
-
-
-def _shown_default(setting: Setting) -> str:
-    if setting.show_default is not None:
-        return setting.show_default
-    default = setting.default
-    if isinstance(default, tuple):
-        return ",".join(default)
-    return "" if default in ("", False, MISSING) else str(default)
 
 
 def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -156,8 +150,7 @@ class TrainCommand(HelpfulCommand):
 def _options(flags: Iterable[inspect.Parameter]) -> list[Any]:
     """Turn flags into a command's options."""
 
-    def function() -> None:
-        """Do nothing; carries the flags."""
+    def function() -> None: ...
 
     function.__signature__ = inspect.Signature(list(flags))  # type: ignore[attr-defined]  # inspect reads it
     function.__annotations__ = {}

@@ -21,8 +21,7 @@ def report_on_runs(
     runs: Runs,
     out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("report.html"),
     corpus: Annotated[
-        Path | None,
-        typer.Option(help="Sentences to show: one per line, or a parsed corpus.", show_default="the runs'"),
+        Path | None, typer.Option(help="Sentences to show: one per line, or a parsed corpus.", show_default="the runs'")
     ] = None,
     labels: Labels = None,
     query: Annotated[
@@ -55,14 +54,12 @@ def report_on_runs(
 def serve_runs(
     runs: Runs,
     corpus: Annotated[
-        Path | None,
-        typer.Option(help="Sentences to search for neighbours: one per line, or a parsed corpus.", show_default=False),
+        Path | None, typer.Option(help="Sentences to search for neighbours: one per line, or a parsed corpus.")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
     token: Annotated[
-        str | None,
-        typer.Option(envvar="STRUCTVIEWS_TOKEN", help="Bearer token that requests must carry.", show_default=False),
+        str | None, typer.Option(envvar="STRUCTVIEWS_TOKEN", help="Bearer token that requests must carry.")
     ] = None,
     tokenised: Annotated[
         bool,
@@ -79,23 +76,6 @@ def serve_runs(
 
     Example: structviews serve runs/dep-const runs/seq-seq --corpus corpus.parsed
     """
-    from structviews.runtime.machine import keep_few_shapes
-
-    keep_few_shapes()  # before PyTorch is imported
-    _serve(runs, corpus, host, port, token, tokenised, similarity, precision, WordLimit(**flags))
-
-
-def _serve(
-    runs: list[Path],
-    corpus: Path | None,
-    host: str,
-    port: int,
-    token: str | None,
-    tokenised: bool,
-    similarity: bool,
-    precision: str,
-    limit: WordLimit,
-) -> None:
     try:
         from structviews.serving.endpoints import create_app
         from structviews.serving.server import allowed_hosts, bound_socket, check_token, serve, url
@@ -108,6 +88,7 @@ def _serve(
     check_token(host, token)
     with bound_socket(host, port) as bound:
         pool = Pool(corpus, tokenised) if corpus else None
+        limit = WordLimit(**flags)
         served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"), limit, precision)
         server = serve(create_app(served, token, allowed_hosts(host, token)), bound)
         say(url(bound))
@@ -122,7 +103,7 @@ def _serve(
 @app.command("push")
 def push_run(
     run: Run,
-    repo: Annotated[str, typer.Argument(help="Repository on the Hugging Face Hub: OWNER/NAME.", show_default=False)],
+    repo: Annotated[str, typer.Argument(help="Repository on the Hugging Face Hub: OWNER/NAME.")],
     licence: Annotated[
         str, typer.Option(help="Licence, by its name on the Hub: apache-2.0, cc-by-4.0.", show_default="none")
     ] = "",
@@ -155,14 +136,10 @@ def push_run(
 
 @app.command("pull")
 def pull_run(
-    repo: Annotated[
-        str,
-        typer.Argument(help=f"Repository on the Hugging Face Hub, OWNER/NAME{or_bundled()}.", show_default=False),
-    ],
+    repo: Annotated[str, typer.Argument(help=f"Repository on the Hugging Face Hub, OWNER/NAME{or_bundled()}.")],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
     revision: Annotated[
-        str | None,
-        typer.Option(help="Branch, tag or commit of the repository.", show_default="the newest commit"),
+        str | None, typer.Option(help="Branch, tag or commit of the repository.", show_default="the newest commit")
     ] = None,
 ) -> None:
     """Download a run from the Hub, or copy a bundled one.

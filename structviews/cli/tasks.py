@@ -102,7 +102,6 @@ def retrieve_captions(
 
     Example: structviews tasks captions runs/dep-const --images coco
     """
-    from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval.captions import (
         CAPTION_PROTOCOLS,
         caption_table,
@@ -123,7 +122,7 @@ def retrieve_captions(
     scored = []
     for run in runs:
         choice = Scored(flags=f" --precision {precision}", precision=precision)
-        embedder, vectors, file = scored_vectors(Embedder.load(run), choice, scored_by)
+        embedder, vectors, file = scored_vectors(run, choice, scored_by)
         with errors.status("") as status:
 
             def show(stage: str, run: Path = run, status: "Status" = status) -> None:
@@ -207,7 +206,7 @@ def make_probing_tasks(
 
 @tasks_app.command("sentences")
 def write_sentences_of_tasks(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.", show_default=False)],
+    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.")],
     senteval: Senteval = None,
     probing: Probing = None,
     tasks: Tasks = "",

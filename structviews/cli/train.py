@@ -8,7 +8,15 @@ import typer
 
 from structviews.cli.console import errors, resuming, say, suggest, typeable
 from structviews.cli.options import Corpus, Device, check_writable, named_run, own_device, own_run
-from structviews.cli.setting_flags import HELP_ALL, NO_FLAGS, TrainCommand, chosen_flags, train_flags, with_flags
+from structviews.cli.setting_flags import (
+    NO_FLAGS,
+    ConfigFile,
+    HelpAll,
+    TrainCommand,
+    chosen_flags,
+    train_flags,
+    with_flags,
+)
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.wording import counted, duration
@@ -23,20 +31,14 @@ app = typer.Typer()
 @app.command("train", cls=TrainCommand)
 @with_flags(train_flags())
 def train_views(
-    config: Annotated[
-        Path | None, typer.Option(help="Settings from a config.toml; flags override them.", show_default=False)
-    ] = None,
+    config: ConfigFile = None,
     recipe: Annotated[
-        str | None,
-        typer.Option(
-            help="Settings of a paper's model (see structviews recipes); flags override them.", show_default=False
-        ),
+        str | None, typer.Option(help="Settings of a paper's model (see structviews recipes); flags override them.")
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
             help="Resume this run; the only other flags allowed are --epochs and --steps.",
-            show_default=False,
             metavar="PATH",
             parser=named_run,
             callback=own_run,
@@ -44,9 +46,7 @@ def train_views(
     ] = None,
     device: Device = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate steps, memory and time; do not train.")] = False,
-    help_all: Annotated[
-        bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
-    ] = False,
+    help_all: HelpAll = False,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Train views on a parsed corpus.
@@ -86,11 +86,7 @@ def train_views(
 
 
 def resumed(run: Path, config: Path | None, recipe: str | None, flags: Mapping[str, Any]) -> "TrainConfig":
-    """The settings of a resumed run, with the epochs or steps of the flags, if any.
-
-    Raises:
-        InputError: if there are other flags.
-    """
+    """The settings of a resumed run, with the epochs or steps of the flags, if any; no other flags are allowed."""
     from structviews.training.checkpoint import extended
 
     others = [name for name in flags if name not in ("epochs", "steps")]

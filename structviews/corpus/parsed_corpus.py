@@ -149,7 +149,7 @@ class ParsedCorpus:
         if not {"dependency": self.has_dependencies, "constituency": self.has_constituents}[tree]:
             raise InputError(
                 f"{self.path} has no {tree} trees (parser {self.parser['name']}): "
-                f"choose other views, or parse the text again with another --parser, or with --dep and --const"
+                f"choose other views, or parse the text again with another --parser, such as DEP+CONST"
             )
 
     def shard(self, number: int) -> pa.Table:

@@ -5,10 +5,8 @@ what they return (``representation``). Shapes: n sentences, d dimensions of a se
 """
 
 import copy
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
@@ -25,10 +23,9 @@ from structviews.encoding.representation import (
     Components,
     Encoder,
     SentenceVectors,
+    batches,
     cosines,
     cosines_of_pairs,
-    join_views,
-    joined_width,
 )
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit, warn
@@ -38,6 +35,7 @@ from structviews.runs.bundled import run_folder, typed
 from structviews.runs.folder import COMPONENTS, copy_run
 from structviews.runs.which_vectors import POOLINGS, Choice, Representation, numbered
 from structviews.runtime.device import check_precision
+from structviews.runtime.products import reused
 from structviews.runtime.terminal import OnProgress, shown
 from structviews.views.view import Encoded
 
@@ -52,30 +50,23 @@ class Pool(Protocol):
         ...
 
 
-class Embedder(ABC):
+class Embedder:
     """A loaded run that encodes sentences; each kind of run is a subclass, which encodes batches.
 
     Attributes:
         views: names of the views, in the order of their vectors.
-        encoders: the encoders of each view, one per channel; their vectors are concatenated.
         representation: how sentence vectors are computed.
         only: index of the single view that is encoded; None for all views.
-        preparer: tokenises and parses sentences to provide the structures that the views read.
         parsers: descriptions of the parsers that produced the training trees; empty if the run reads no trees.
-        corpora: paths of the training corpora, as they were named; empty if there are none.
+        corpora: paths of the training corpora, as they were named.
         limit: the longest sentence that is encoded; see ``with_limit``.
-        precision: of matrix products, see ``load``; ``fp32`` for a run that was created in memory.
+        precision: of matrix products, see ``load``.
         run: folder that the run was loaded from; None if it was created in memory.
-        stored: the ``choice`` that the folder has, so that others are not saved as if they were.
-        components: components to remove, by ``Encoder.key``; empty if the run has stored none.
-        n_components: number of components to remove.
-        poolings: poolings that the encoders support.
-        models: folders of pretrained models that it reads beside the run's own.
         members: the runs that a joined run joins; empty for any other.
     """
 
     views: tuple[str, ...]
-    encoders: list[list[Encoder]]
+    encoders: list[list[Encoder]]  # of each view, one per channel
     representation: Representation
     preparer: Preparer
     only: int | None = None
@@ -84,11 +75,11 @@ class Embedder(ABC):
     limit: WordLimit = DEFAULT_LIMIT
     precision: str = "fp32"
     run: Path | None = None
-    stored: Choice | None = None
-    components: Mapping[str, Components] = MappingProxyType({})
-    n_components: int = 1
-    poolings: tuple[str, ...] = POOLINGS
-    models: frozenset[Path] = frozenset()
+    stored: Choice | None = None  # what the folder has
+    components: Mapping[str, Components] = MappingProxyType({})  # those to remove, by the encoder's key
+    n_components: int = 1  # number of components to remove
+    poolings: tuple[str, ...] = POOLINGS  # those that the encoders support
+    models: frozenset[Path] = frozenset()  # pretrained models that it reads beside the run's own
     members: "Sequence[Embedder]" = ()
 
     @staticmethod
@@ -125,11 +116,7 @@ class Embedder(ABC):
 
     @property
     def folder(self) -> Path:
-        """The run's folder.
-
-        Raises:
-            InputError: if the run was created in memory.
-        """
+        """The run's folder; raises InputError if the run was created in memory."""
         if self.run is None:
             raise InputError("a run created in memory has no folder: load a run from its folder")
         return self.run
@@ -142,7 +129,8 @@ class Embedder(ABC):
     @property
     def chosen(self) -> list[int]:
         """Indices of the views that ``encode`` computes: that of ``with_view``, or all but those of weight 0."""
-        return self.representation.included(len(self.views)) if self.only is None else [self.only]
+        weights = self.representation.view_weights
+        return [i for i in range(len(self.views)) if not weights or weights[i]] if self.only is None else [self.only]
 
     @property
     def widths(self) -> list[int]:
@@ -151,18 +139,14 @@ class Embedder(ABC):
 
     @property
     def dim(self) -> int:
-        """Dimensions d of a sentence's vector.
-
-        Raises:
-            InputError: if the views cannot be joined.
-        """
-        widths = [self.widths[i] for i in self.chosen]
-        return joined_width(widths, [self.views[i] for i in self.chosen], self.representation.join)
-
-    @property
-    def reads(self) -> list[frozenset[str]]:
-        """The structures that each view reads, see ``View.needs``."""
-        return [frozenset({"tokens"})] * len(self.views)
+        """Dimensions d of a sentence's vector; raises InputError if the views cannot be joined."""
+        widths, join = [self.widths[i] for i in self.chosen], self.representation.join
+        if join == "concatenation":
+            return sum(widths)
+        if len(set(widths)) > 1:
+            found = ", ".join(f"{self.views[i]} has {width}" for i, width in zip(self.chosen, widths, strict=True))
+            raise InputError(f"join = {join} needs equal dimensions, but {found}: choose another --pooling or --join")
+        return widths[0]
 
     @property
     def needs(self) -> frozenset[str]:
@@ -170,8 +154,8 @@ class Embedder(ABC):
         return self.needs_of(self.chosen)
 
     def needs_of(self, chosen: Iterable[int]) -> frozenset[str]:
-        """The structures that some views read, by their indices."""
-        return frozenset().union(*(self.reads[i] for i in chosen))
+        """The structures that some views read, by their indices; see ``View.needs``."""
+        return frozenset({"tokens"})
 
     @property
     def vectors_described(self) -> str:
@@ -196,11 +180,7 @@ class Embedder(ABC):
         return next((device for device in found if device.type != "cpu"), torch.device("cpu"))
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the encoders, which are shared by all embedders derived from this one.
-
-        Raises:
-            InputError: if the device does not exist.
-        """
+        """Move the encoders, which all embedders derived from this one share; InputError if there is no such device."""
         for member in self.members:
             member.to(device)
         return self
@@ -283,9 +263,8 @@ class Embedder(ABC):
             if pool:
                 vectors = pool.encode(self, several, batch_size, progress)
             else:
-                _ = self.dim  # fail before encoding if the views cannot be joined
                 own = self.sentence_vectors()
-                vectors = own(self._pooled(own, several, self.chosen, batch_size, progress)).numpy()
+                vectors = own(self._pooled(own, self.prepare(several), self.chosen, batch_size, progress)).numpy()
         if normalize_embeddings:
             vectors = normalised_rows(vectors)
         vectors = vectors[0] if is_one else vectors
@@ -299,21 +278,20 @@ class Embedder(ABC):
         self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
     ) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view, also of those that ``encode`` leaves out; see ``encode``."""
-        vectors = self.sentence_vectors(every := range(len(self.views)))
-        pooled = self._pooled(vectors, sentences, every, batch_size, progress)
-        return [view.numpy() for view in vectors.of_views(pooled)]
+        vectors, ready = self.sentence_vectors(every := range(len(self.views))), self.prepare(sentences, every)
+        return [view.numpy() for view in vectors.of_views(self._pooled(vectors, ready, every, batch_size, progress))]
 
     def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
         """Join the vectors ``(n, width)`` of each view into ``(n, d)``, as ``encode`` does."""
-        chosen, own = [torch.from_numpy(views[i]) for i in self.chosen], self.sentence_vectors()
-        return join_views(chosen, own.names, own.representation.join, own.weights).numpy()
+        return self.sentence_vectors().join([torch.from_numpy(views[i]) for i in self.chosen]).numpy()
 
     def sentence_vectors(self, chosen: Sequence[int] | None = None) -> SentenceVectors:
         """What makes vectors of the encoders' output, for some views, by their indices; by default those of ``encode``.
 
-        Raises:
-            InputError: if the run does not have the representation.
+        Raises InputError if the run does not have the representation, or the views of ``encode`` cannot be joined.
         """
+        if chosen is None:
+            _ = self.dim  # fails before sentences are parsed
         views = self.chosen if chosen is None else chosen
         encoders = [self.encoders[i] for i in views]
         own = self.representation if self.only is None else replace(self.representation, join="concatenation")
@@ -326,55 +304,64 @@ class Embedder(ABC):
                 f"{place}the run has stored no components, because its training has not finished: finish it, or give "
                 "--transductive"
             )
-        return SentenceVectors(
-            encoders, [self.views[i] for i in views], own, own.weights_of(views), self.components, self.n_components
-        )
+        weights = [own.view_weights[i] if own.view_weights else 1.0 for i in views]
+        return SentenceVectors(encoders, own, weights, self.components, self.n_components)
 
+    @torch.inference_mode()
     def _pooled(
         self,
         vectors: SentenceVectors,
-        sentences: Iterable[Sentence],
+        sentences: Sequence[ParsedSentence],
         chosen: Sequence[int],
         batch_size: int,
         progress: OnProgress | None,
+        poolings: Sequence[str] = (),
     ) -> dict[str, Tensor]:
-        """What the encoders of some views return for sentences; see ``SentenceVectors.pool_all``."""
-        encode = partial(self.encode_batch, chosen)
-        return vectors.pool_all(self._prepared(sentences, chosen), encode, batch_size, progress)
+        """What ``SentenceVectors.pool`` returns for prepared sentences, encoded in batches: ``(n, w)``, on the CPU."""
+        if batch_size < 1:
+            raise InputError(f"batch_size = {batch_size}: give at least 1")
+        poolings = poolings or [vectors.pooling]
+        encoders = [encoder for view in vectors.views for encoder in view]
+        pooled = {each.key(p): torch.empty(len(sentences), each.width(p)) for p in poolings for each in encoders}
+        n_done = 0
+        with reused():
+            for rows in batches([len(sentence.tokens) for sentence in sentences], batch_size):
+                encoded = self.encode_batch(chosen, [sentences[i] for i in rows], set(poolings) != {"vector"})
+                for key, found in vectors.pool(encoded, poolings).items():
+                    pooled[key][torch.from_numpy(rows)] = found.float().cpu()
+                n_done += len(rows)
+                if progress:
+                    progress(n_done, len(sentences))
+        return pooled
 
-    @abstractmethod
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
-        """What the encoders of some views return for a batch, for each view and channel.
+        """What the encoders of some views return for a batch of prepared sentences, for each view and channel.
+
+        ``chosen`` are the indices of the views; ``states`` says whether states are needed, see ``View.forward``.
+        """
+        raise NotImplementedError
+
+    def prepare(self, sentences: Iterable[Sentence], chosen: Iterable[int] | None = None) -> list[ParsedSentence]:
+        """Tokenise and parse sentences as the run needs, so that they can be encoded repeatedly without parsing again.
 
         Args:
-            chosen: indices of the views.
-            sentences: with the structures that the views read.
-            states: whether states are needed, see ``View.forward``.
-        """
-
-    def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
-        """Tokenise and parse sentences as the run needs, so that they can be encoded repeatedly without parsing again.
+            sentences: see ``encode``.
+            chosen: indices of the views to prepare for; by default those that ``encode`` computes.
 
         Raises:
             InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
-        return self._prepared(sentences, self.chosen)
-
-    def _prepared(self, sentences: Iterable[Sentence], chosen: Iterable[int]) -> list[ParsedSentence]:
-        """The sentences with the structures that some views read."""
-        return self.preparer.prepare(sentences, self.needs_of(chosen), self.limit)
+        needs = self.needs_of(self.chosen if chosen is None else chosen)
+        return self.preparer.prepare(sentences, needs, self.limit)
 
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, for each attentive view.
 
-        Args:
-            sentences: see ``encode``.
-
         Returns:
             For each attentive view (keyed by its name, plus the channel's if there are several), the weights ``(n,)``
-            of each sentence; see ``views.attention_weights``. Empty if the run has no such views.
+            of each sentence; empty if the run has no such views.
         """
         return {}
 
@@ -385,18 +372,14 @@ class Embedder(ABC):
         self, sentences: Sequence[ParsedSentence], progress: OnProgress | None = None
     ) -> dict[str, Components]:
         """Fit the components of all encoders and poolings on parsed sentences."""
-        every, plain = range(len(self.views)), SentenceVectors(self.encoders, self.views, Representation())
-        pooled = plain.pool_all(sentences, partial(self.encode_batch, every), BATCH_SIZE, progress, self.poolings)
+        every, plain = range(len(self.views)), SentenceVectors(self.encoders, Representation())
+        pooled = self._pooled(plain, sentences, every, BATCH_SIZE, progress, self.poolings)
         return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
 
     def with_representation(self, **changes: Any) -> Self:
-        """The same run with another representation.
+        """The same run with other fields of its ``Representation``.
 
-        Args:
-            **changes: fields of ``Representation`` to change.
-
-        Raises:
-            InputError: for an invalid value, or weights of more or fewer views than the run has.
+        Raises InputError for an invalid value, or weights of more or fewer views than the run has.
         """
         changed = copy.copy(self)
         changed.representation = replaced("with_representation", self.representation, changes)
@@ -426,18 +409,11 @@ class Embedder(ABC):
         return changed
 
     def with_view(self, view: str) -> Self:
-        """The same run, restricted to one of its views.
-
-        Args:
-            view: one of ``view_names``.
-
-        Raises:
-            InputError: if the run has no such view.
-        """
+        """The same run, restricted to one of its ``view_names``; raises InputError if it has no such view."""
         if view not in self.view_names:
             place = f"{typed(self.run)}: " if self.run else ""
             raise InputError(f"{place}no view {view!r}: the run has {', '.join(self.view_names)}")
-        changed = self.with_representation(view_weights=(), similarity_view_weights=())  # it stands alone
+        changed = self.with_representation(view_weights=(), similarity_view_weights=())
         changed.only = self.view_names.index(view)
         return changed
 

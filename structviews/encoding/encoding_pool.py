@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, islice
 from pathlib import Path
@@ -48,13 +49,7 @@ NO_OTHERS = Engine(lambda *call, **options: Future(), lambda: 0)
 
 
 class Encoded(NamedTuple):
-    """A piece that was encoded.
-
-    Attributes:
-        vectors: ``(m, d)``.
-        warnings: what was warned of on the way.
-        cuts: how many sentences were cut to how many words.
-    """
+    """Vectors ``(m, d)`` of a piece, what was warned of, and how many sentences were cut to how many words."""
 
     vectors: np.ndarray
     warnings: list[str]
@@ -73,14 +68,14 @@ def pieces(start: int, stop: int, total: int, batch_size: int) -> Iterator[slice
         start += size
 
 
+@dataclass(frozen=True)
 class EncodingPool:
     """This process and others that have loaded a run; see ``open_pool``."""
 
-    def __init__(self, engine: Engine, run: Path, device: str, threads: int):
-        self._engine = engine
-        self._run = run
-        self._device = device
-        self._threads = threads
+    engine: Engine
+    run: Path
+    device: str
+    threads: int
 
     def encode(
         self,
@@ -91,12 +86,8 @@ class EncodingPool:
     ) -> np.ndarray:
         """Vectors ``(n, d)``, the same for any number of processes.
 
-        Up to rounding, they equal those of ``Embedder.encode`` on each piece of 512 to 4,096 sentences.
-
-        Args:
-            embedder: of the run that the pool was opened for; its representation must not be transductive.
-            sentences, batch_size: see ``Embedder.encode``.
-            progress: see ``Embedder.encode``; called from several threads, one at a time.
+        Up to rounding, they equal those of ``Embedder.encode`` on each piece of 512 to 4,096 sentences. ``progress`` is
+        called from several threads, one at a time.
 
         Raises:
             InputError: if the embedder is of another run or transductive, or as ``Embedder.encode`` raises.
@@ -104,12 +95,11 @@ class EncodingPool:
         given_parser = embedder.preparer.parser_is_given
         all_sentences = embedder.prepare(sentences) if given_parser else listed(sentences)
         n = len(all_sentences)
-        vectors = np.empty((n, embedder.dim), dtype=np.float32)
         counted = SharedProgress(0, n, progress or (lambda done, total: None))
+        in_pieces = (all_sentences[piece] for piece in pieces(0, n, n, batch_size))
         try:
             with one_warning():
-                in_pieces = (all_sentences[piece] for piece in pieces(0, n, n, batch_size))
-                return fill(vectors, self.each(embedder, in_pieces, batch_size, counted))
+                return fill((n, embedder.dim), self.each(embedder, in_pieces, batch_size, counted))
         finally:
             counted.end()
 
@@ -120,22 +110,16 @@ class EncodingPool:
         batch_size: int = BATCH_SIZE,
         on_report: OnReport = ignore,
     ) -> Iterator[np.ndarray]:
-        """Vectors ``(m, d)`` of each piece of ``m`` sentences, in order; some pieces are read ahead.
+        """Vectors ``(m, d)`` of each of the ``pieces`` of ``m`` sentences, in order; some pieces are read ahead.
 
-        Args:
-            embedder, batch_size: see ``encode``.
-            in_pieces: the sentences of each piece; see ``pieces``.
-            on_report: called with the number of sentences done since its last call.
-
-        Raises:
-            SentenceError: with an index in its piece.
-            InputError: see ``encode``.
+        ``on_report`` is called with the number of sentences done since its last call. Errors are those of ``encode``; a
+        SentenceError has an index in its piece.
         """
-        if embedder.run != self._run:
-            raise InputError(f"{embedder.run}: the pool was opened for another run, {self._run}: open one for this run")
+        if embedder.run != self.run:
+            raise InputError(f"{embedder.run}: the pool was opened for another run, {self.run}: open one for this run")
         if embedder.choice.is_transductive:
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
-        where = self._run, self._device, self._threads
+        where = self.run, self.device, self.threads
         settings = embedder.choice, embedder.limit, embedder.encodes_in, batch_size
         tasks: deque[Task] = deque()
 
@@ -145,8 +129,8 @@ class EncodingPool:
 
         def begin() -> None:
             # Twice the others' capacity, as this process may end two or more pieces while the first is encoded.
-            for piece in islice(in_pieces, 2 * self._engine.capacity() + 1 - len(tasks)):
-                result = self._engine.submit(encode_piece, *where, *settings, piece, on_report=on_report)
+            for piece in islice(in_pieces, 2 * self.engine.capacity() + 1 - len(tasks)):
+                result = self.engine.submit(encode_piece, *where, *settings, piece, on_report=on_report)
                 tasks.append(Task(result, partial(here, piece)))
 
         try:
@@ -163,15 +147,7 @@ class EncodingPool:
 
 
 class Task:
-    """The encoding of a piece by another process or, if this one comes first, here.
-
-    Args:
-        result: what another process makes of it.
-        here: encodes it in this process.
-
-    Attributes:
-        result: what was made of it.
-    """
+    """The encoding of a piece, with its ``result``: by another process or, if this one comes first, by ``here``."""
 
     def __init__(self, result: Future[Encoded], here: Callable[[], Encoded]):
         self.result = result
@@ -199,12 +175,7 @@ class Task:
 
 
 class SharedProgress:
-    """Adds up how many sentences are done, from any thread.
-
-    Args:
-        done, total: how many there are, done and in all.
-        progress: called with both.
-    """
+    """Adds up how many sentences are done, from any thread; ``progress`` is called with that and the total."""
 
     def __init__(self, done: int, total: int, progress: OnProgress):
         self._done = float(done)
@@ -226,13 +197,9 @@ class SharedProgress:
             self._ended = True
 
 
-def fill(rows: np.ndarray, each: Iterator[np.ndarray]) -> np.ndarray:
-    """Fill an array ``(n, d)`` with the vectors ``(m, d)`` of the next pieces, and return it.
-
-    Raises:
-        SentenceError: if a sentence cannot be encoded, with its row.
-    """
-    start = 0
+def fill(shape: tuple[int, int], each: Iterator[np.ndarray]) -> np.ndarray:
+    """An array of this shape of the vectors ``(m, d)`` of the next pieces; the index of a SentenceError is a row."""
+    rows, start = np.empty(shape, dtype=np.float32), 0
     while start < len(rows):
         try:
             vectors = next(each)
@@ -262,15 +229,11 @@ def processes_that_pay(embedder: Embedder, sentences: int) -> int:
 def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
     """Start processes for ``Embedder.encode``, which end with the ``with`` block.
 
-    Within it they and this process share PyTorch's threads and the embedder's device.
-
-    Args:
-        embedder: loaded from a run's folder, which each process loads as well.
-        processes: number of processes, with this one.
+    Within it they and this process, which counts as one, share PyTorch's threads and the embedder's device.
 
     Raises:
-        InputError: if the embedder was created in memory, or ``processes`` is below 1; within the block, if a process
-            died.
+        InputError: if the embedder has no folder that each process loads, or ``processes`` is below 1; within the
+            block, if a process died.
     """
     if processes < 1:
         raise InputError(f"processes = {processes}: give at least 1")
@@ -295,7 +258,7 @@ def encode_piece(
     batch_size: int,
     sentences: Sequence[Sentence],
 ) -> Encoded:
-    """Run in another process, which does nothing else: encode a piece."""
+    """Encode a piece in another process, which does nothing else."""
     keep()
     embedder = _load(run, device, threads).with_choice(choice).with_limit(**vars(limit)).with_precision(precision)
     return encoded(embedder, batch_size, sentences)

@@ -1,10 +1,9 @@
 """Words that a run reads from a vector file or composes, beside those that it stores; vocabulary expansion.
 
 A run with fixed word vectors stores those of its corpus' words, but knows every word of the file that they come from,
-as all models of the papers do. A run whose vocabulary was expanded knows those of the file that it was expanded from: a
-linear map with an intercept, fitted by least squares on the shared words, maps the file's vectors to the vectors that a
-view has learnt (skip-thought vectors, Kiros et al. 2015, section 2.2; the intercept follows scikit-learn's
-LinearRegression, which the quick-thoughts code uses). Words in the vocabulary keep their learnt vectors. Only the maps
+as all models of the papers do. Vocabulary expansion lets a view that learns its words read a file, too: a linear map
+with an intercept, fitted by least squares on the shared words, maps the file's vectors to those that were learnt
+(skip-thought vectors, Kiros et al. 2015, section 2.2; the intercept is that of the quick-thoughts code). Only the maps
 are stored. Where a file has sub-words, other words are composed of them; a packed run stores these.
 
 Shapes: n shared words, d dimensions of the file's vectors, t of the learnt ones.
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, Self, TypedDict, cast
+from typing import Any, NamedTuple, Protocol, Self, TypedDict, cast
 
 import numpy as np
 import torch
@@ -55,12 +54,9 @@ class Notes(TypedDict):
 
 @dataclass(frozen=True)
 class Expansion:
-    """What a run keeps of its expansion.
+    """What a run stores of its expansion: path and fingerprint of the vector file, see ``WordVectors``, and the maps.
 
-    Attributes:
-        vectors: path of the vector file.
-        fingerprint: hash of the file's content.
-        maps: ``(d + 1, t)`` for each table of the trained channel; the last row is the intercept.
+    There is a map ``(d + 1, t)`` for each table of the trained channel; its last row is the intercept.
     """
 
     vectors: str
@@ -74,11 +70,7 @@ class Expansion:
 
     @classmethod
     def load(cls, run: Path) -> Self | None:
-        """Read what ``save`` wrote; None if the run is not expanded.
-
-        Raises:
-            InputError: if the file is damaged.
-        """
+        """Read what ``save`` wrote; None if the run is not expanded, InputError if the file is damaged."""
         path = run / EXPANSION
         if not path.is_file():
             return None
@@ -90,14 +82,10 @@ class Expansion:
         return cls(about["vectors"], about["fingerprint"], maps)
 
 
-@dataclass(frozen=True)
-class Fit:
-    """How well a map predicts the learnt vectors.
+class Fit(NamedTuple):
+    """Variance of a view's learnt vectors that its map explains.
 
-    Attributes:
-        view: view whose word table is mapped.
-        r2: explained variance on the words that the map is fitted on.
-        r2_left_out: explained variance on a held-out tenth, of a map fitted on the other nine tenths.
+    ``r2`` is on the words that it is fitted on, ``r2_left_out`` on a tenth of them that another map leaves out.
     """
 
     view: str
@@ -105,15 +93,8 @@ class Fit:
     r2_left_out: float
 
 
-@dataclass(frozen=True)
-class Report:
-    """The result of an expansion.
-
-    Attributes:
-        n_new: words added to the run.
-        n_shared: words that the maps are fitted on.
-        fits: one per view of the trained channel.
-    """
+class Report(NamedTuple):
+    """The result of an expansion: words added, words that the maps are fitted on, and a fit for each map."""
 
     n_new: int
     n_shared: int
@@ -125,8 +106,8 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
 
     Args:
         run: the folder of a trained or random run.
-        file: the word vectors; if the run has a fixed channel, they must include its vectors, and it reads this file
-            from now on.
+        file: see ``WordVectors.open``; if the run has a fixed channel, it must include its vectors, and is read from
+            now on.
         progress: see ``WordVectors.open``.
 
     Raises:
@@ -144,7 +125,13 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
         vocabularies, weights = load_vocabularies(run, config, parsed), read_weights(run)
         vectors = WordVectors.open(file, progress)
         if FIXED in config.words.channels:
-            _check_fixed(run, vectors, vocabularies[FIXED], weights[f"channels.{FIXED}.words.0.weight"])
+            table, rows = weights[f"channels.{FIXED}.words.0.weight"], vectors.find(vocabularies[FIXED].words[1:])
+            same = vectors.dim == table.shape[1] and np.array_equal(vectors.rows(rows), table[1:].numpy())
+            if not same or (rows < 0).any():
+                raise InputError(
+                    f"{vectors.path}: does not have the vectors that the fixed channel of {run} was trained with: give "
+                    "that file, or one that includes its vectors"
+                )
         fits, maps, n_shared = [], [], 0
         if TRAINED in config.words.channels:
             rows = vectors.find(vocabularies[TRAINED].words[1:])
@@ -155,11 +142,13 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
                     f"{file}: has {n_shared} of the run's {len(rows)} words, too few to fit a map from {vectors.dim} "
                     "dimensions: give vectors of the same language or of fewer dimensions"
                 )
-            inputs = vectors.rows(rows[shared])
+            inputs = np.pad(vectors.rows(rows[shared]).astype(np.float64), ((0, 0), (0, 1)), constant_values=1)
+            out = np.arange(n_shared) % LEFT_OUT == 0
             for i, view in enumerate(name for name in config.views.names if VIEWS[name].learns):
                 learnt = weights[f"channels.{TRAINED}.words.{i}.weight"].numpy()[1 + shared]
                 maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
-                fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), _left_out(inputs, learnt)))
+                left_out = r_squared(inputs[out], learnt[out], fit_map(inputs[~out], learnt[~out]))
+                fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), left_out))
         Expansion(str(file.resolve()), vectors.fingerprint, maps).save(run)
         known = vectors.find(set().union(*(vocabulary.words for vocabulary in vocabularies.values())))
         # Several of the run's words may be one of the file's, in lower case.
@@ -167,39 +156,15 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
 
 
 def fit_map(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
-    """The least-squares affine map ``(d + 1, t)``; its last row is the intercept.
-
-    Args:
-        inputs: ``(n, d)``.
-        outputs: ``(n, t)``.
-    """
-    fitted: np.ndarray = np.linalg.lstsq(_with_ones(inputs), outputs.astype(np.float64), rcond=None)[0]
+    """The least-squares map ``(d + 1, t)`` from inputs ``(n, d + 1)``, the last of them 1, to outputs ``(n, t)``."""
+    fitted: np.ndarray = np.linalg.lstsq(inputs, outputs.astype(np.float64), rcond=None)[0]
     return fitted
 
 
 def r_squared(inputs: np.ndarray, outputs: np.ndarray, affine: np.ndarray) -> float:
-    """Share of the variance of ``outputs``, over all dimensions, that an affine map of ``inputs`` explains."""
-    errors = outputs - _with_ones(inputs) @ affine
+    """Share of the variance of ``outputs``, over all dimensions, that a map of ``inputs`` explains."""
+    errors = outputs - inputs @ affine
     return 1 - float(np.square(errors).sum() / np.square(outputs - outputs.mean(axis=0)).sum())
-
-
-def _left_out(inputs: np.ndarray, outputs: np.ndarray) -> float:
-    out = np.arange(len(inputs)) % LEFT_OUT == 0
-    return r_squared(inputs[out], outputs[out], fit_map(inputs[~out], outputs[~out]))
-
-
-def _with_ones(inputs: np.ndarray) -> np.ndarray:
-    return np.concatenate([inputs, np.ones((len(inputs), 1))], axis=1, dtype=np.float64)
-
-
-def _check_fixed(run: Path, vectors: WordVectors, vocabulary: Vocabulary, table: Tensor) -> None:
-    rows = vectors.find(vocabulary.words[1:])
-    same = vectors.dim == table.shape[1] and np.array_equal(vectors.rows(rows), table[1:].numpy())
-    if not same or (rows < 0).any():
-        raise InputError(
-            f"{vectors.path}: does not have the vectors that the fixed channel of {run} was trained with: give that "
-            "file, or one that includes its vectors"
-        )
 
 
 class Lookup(Protocol):
@@ -213,16 +178,8 @@ class Lookup(Protocol):
 class RunVectors:
     """The vector file of a run, opened when a word that the run does not store is first looked up.
 
-    If the file is missing or holds other vectors, it has no words, which is said once.
-
-    Args:
-        run: the run's folder.
-        path: the file.
-        fingerprint: of its content, see ``WordVectors``.
-        maps: see ``Expansion``; empty if only fixed vectors are looked up.
-
-    Attributes:
-        path, maps: as given.
+    If the file is missing or its fingerprint is another, it has no words, which is said once. Without ``maps``, see
+    ``Expansion``, only fixed vectors are looked up.
     """
 
     def __init__(self, run: Path, path: Path, fingerprint: str, maps: Sequence[Tensor] = ()):
@@ -285,15 +242,10 @@ def located(path: Path, run: Path) -> Path:
 
 
 class ExtendedVocabulary(Vocabulary):
-    """A vocabulary beside all words that a file has, or composes.
+    """A vocabulary, whose words keep their ids, beside all words that a file has, or composes."""
 
-    Args:
-        known: the vocabulary; its words keep their ids.
-        file: the vectors of other words.
-    """
-
-    def __init__(self, known: Vocabulary, file: Lookup):
-        super().__init__(known.words, known.counts, known.uncased)
+    def __init__(self, own: Vocabulary, file: Lookup):
+        super().__init__(own.words, own.counts, own.uncased)
         self._file = file
 
     def look_up(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray | None]:
@@ -307,7 +259,7 @@ class ExtendedVocabulary(Vocabulary):
         known, vectors = self._file.read(others)
         if not len(vectors):
             return ids, None
-        numbers = dict(zip(others, np.where(known, len(self) - 1 + np.cumsum(known), 0).tolist(), strict=True))
+        numbers = dict(zip(others, np.where(known, len(self.words) - 1 + np.cumsum(known), 0).tolist(), strict=True))
         ids[unknown] = [numbers.get(words[i], 0) for i in unknown.tolist()]
         return ids, vectors
 
@@ -317,14 +269,7 @@ def read_further_words(
 ) -> dict[str, Vocabulary]:
     """Let the fixed channel of a model read the words of a file, and the trained one too if there are ``maps``.
 
-    Args:
-        model: its tables of the trained channel get the maps.
-        vocabularies: by channel.
-        file: has the vectors of the fixed channel.
-        maps: ``(d + 1, t)`` for each table of the trained channel, see ``Expansion``.
-
-    Returns:
-        The vocabularies to encode with.
+    The tables of the trained channel get the maps, see ``Expansion``. Returns the vocabularies to encode with.
     """
     found = dict(vocabularies)
     for name, channel in model.each():
@@ -342,17 +287,12 @@ def open_further_words(
 ) -> tuple[dict[str, Vocabulary], RunVectors | None]:
     """Let a run's model read its file of word vectors, if it has one, or its sub-words; see ``read_further_words``.
 
-    Returns:
-        The vocabularies to encode with, and the file.
-
-    Raises:
-        InputError: if the run's expansion or sub-words are damaged.
+    Returns the vocabularies to encode with, and the file; raises InputError if what the run stores is damaged.
     """
     file = RunVectors.of(run, config, parsed)
-    if file is None and parsed.vectors.get("sub_words"):
-        sub_words = load_sub_words(run, parsed.vectors["dim"])
-        return read_further_words(model, vocabularies, sub_words), None
     if file is None:
+        if parsed.vectors.get("sub_words"):
+            vocabularies = read_further_words(model, vocabularies, load_sub_words(run, parsed.vectors["dim"]))
         return vocabularies, None
     if file.maps:
         widths = [table.dim for table in cast("list[Words]", [*dict(model.each())[TRAINED].words])]

@@ -29,17 +29,14 @@ EMPTY = "."
 # sentences of a call. In Latin letters it takes a few words. Of 51,457 English sentences of tasks and treebanks 129 are
 # noticed, many of them Spanish or Portuguese; of 1,233 Afrikaans ones, 98 %.
 FREQUENT, FEWEST, SENTENCES, CHARACTERS = 20_000, 8, 30, 500
+# The limit on a text's characters, at least that of ``parse``: a tokeniser's time may grow with their square.
+MIN_CHARACTERS, CHARACTERS_PER_WORD = 10_000, 20
 WORD = re.compile(r"[^\W\d_]{2,}")
 LATIN = re.compile(r"[A-Za-zªºÀ-ɏḀ-ỿ]")
 
 
 class SentenceError(InputError):
-    """A sentence that cannot be encoded.
-
-    Attributes:
-        index: its index in the input, from 0.
-        reason: why it cannot be encoded, quoting the sentence where that helps.
-    """
+    """A sentence that cannot be encoded: its index in the input, from 0, and the reason, which may quote it."""
 
     def __init__(self, index: int, reason: str):
         super().__init__(index, reason)  # the arguments that pickle rebuilds it from
@@ -57,14 +54,12 @@ class Preparer:
         parsed: description of the training corpus.
         parser: parses sentences that have no trees; by default the parser of the training corpus, loaded on first use.
         vocabulary: of the run, by descending frequency, which tells other languages apart; None to tell none.
-
-    Attributes:
-        parser_is_given: whether ``parser`` was given.
     """
 
     def __init__(self, parsed: Parsed, parser: Parser | None = None, vocabulary: Vocabulary | None = None):
         self.parsed = parsed
         self.vocabulary = vocabulary
+        self.language: str = parsed.parser.get("language", "en")
         self.parser_is_given = parser is not None
         self._parser = parser
 
@@ -77,13 +72,21 @@ class Preparer:
             SentenceError: if one is not a sentence, is longer than the limit, or cannot be parsed.
             InputError: if ``sentences`` are not sentences at all, or the parser is not installed.
         """
-        needs = frozenset(needs)
-        inputs = [repair(each, self.language)[0] if isinstance(each, str) else each for each in listed(sentences)]
+        needs, inputs = frozenset(needs), listed(sentences)
         cut: set[int] = set()  # indices of the sentences that were cut
-        inputs = [limited(i, each, limit, cut) if isinstance(each, str) else each for i, each in enumerate(inputs)]
+        for i, each in enumerate(inputs):
+            if isinstance(each, str):
+                inputs[i] = limited(i, repair(each, self.language)[0], limit, cut)
         if remark := self.language_remark(inputs):
             warn_once(remark)
-        found_words = iter(self._tokenise([each for each in inputs if isinstance(each, str)]))
+        texts = [each for each in inputs if isinstance(each, str)]
+        # As the training corpus was; if that came tokenised, by its language's rules.
+        name = self.parsed.tokeniser.get("name")
+        is_parsers = name != TREEBANK and name == self.parsed.parser.get("name", "").partition("+")[0]
+        parser = self._resolve_parser() if texts and is_parsers else None
+        found_words = iter(
+            parser.tokenise(texts) if isinstance(parser, Tokeniser) else tokenise_all(texts, self.language)
+        )
         ready: list[ParsedSentence] = []
         for i, each in enumerate(inputs):
             words = next(found_words) if isinstance(each, str) else each
@@ -119,18 +122,6 @@ class Preparer:
         # A parser that was not given is loaded again on first use, so that a copy is the same before and after it.
         return self.__dict__ | {"_parser": self._parser if self.parser_is_given else None}
 
-    def _tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
-        """Tokenise as the training corpus was; if that came tokenised, by its language's rules."""
-        if not texts:
-            return []
-
-        name = self.parsed.tokeniser.get("name")
-        if name != TREEBANK and name == self.parsed.parser.get("name", "").partition("+")[0]:
-            parser = self._resolve_parser()
-            if isinstance(parser, Tokeniser):
-                return parser.tokenise(texts)
-        return tokenise_all(texts, self.language)
-
     def language_remark(self, sentences: Iterable[Sentence]) -> str | None:
         """A line on text that seems to be in another language than the run's, and what to do; else None.
 
@@ -153,11 +144,6 @@ class Preparer:
             "if it is in another one, its vectors say little: train a run on that language, parsed with --lang CODE "
             "--parser stanza (in Python, open_source(..., parser='stanza', options=Options('CODE')))"
         )
-
-    @property
-    def language(self) -> str:
-        language: str = self.parsed.parser.get("language", "en")
-        return language
 
     def _resolve_parser(self) -> Parser:
         if self._parser is None:
@@ -187,7 +173,7 @@ def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> Non
 
 
 def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
-    """Sentences from any iterable as a list, each checked to be one.
+    """Sentences from any iterable as a list.
 
     Raises:
         SentenceError: for the first that is not a sentence.
@@ -204,34 +190,30 @@ def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
 
 
 def sentence_of(index: int, value: Any) -> Sentence:
-    """A sentence, if it is one: a text, a parsed sentence, or a sequence of words.
+    """A text, a parsed sentence, or a tuple of words; SentenceError if the value is none of them.
 
-    Raises:
-        SentenceError: if it is none.
+    Half a character (a lone surrogate) is refused, as no file or word list can hold it.
     """
+    sentence: Sentence
     if isinstance(value, ParsedSentence):
-        check_characters(index, " ".join(value.tokens))
-        return value
-    if isinstance(value, str):
-        check_characters(index, value)
-        return str(value)  # elements of a numpy array are numpy strings
-    is_row = isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
-    if isinstance(value, bytes | bytearray) or not is_row:
+        sentence, text = value, " ".join(value.tokens)
+    elif isinstance(value, str):
+        sentence = text = str(value)  # elements of a numpy array are numpy strings
+    elif isinstance(value, bytes | bytearray) or not (
+        isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    ):
         raise SentenceError(index, f"{short(value)} is not a sentence: give a text, a list of words or a parsed one")
-    for number, word in enumerate(value, 1):
-        if not isinstance(word, str):
-            raise SentenceError(index, f"word {number} is {short(word)}: a word must be text")
-    check_characters(index, " ".join(value))
-    return tuple(map(str, value))
-
-
-def check_characters(index: int, text: str) -> None:
-    """Raise SentenceError for half a character (a lone surrogate), which no file or word list can hold."""
+    else:
+        for number, word in enumerate(value, 1):
+            if not isinstance(word, str):
+                raise SentenceError(index, f"word {number} is {short(word)}: a word must be text")
+        sentence, text = tuple(map(str, value)), " ".join(value)
     try:
         text.encode()
     except UnicodeEncodeError as error:
         half = f"U+{ord(text[error.start]):04X}"
         raise SentenceError(index, f"{text[:60]!r}: half a character, {half}: read the text as UTF-8") from None
+    return sentence
 
 
 def short(value: Any) -> str:
@@ -246,12 +228,12 @@ def too_long(size: str, most: str) -> str:
 
 
 def limited(index: int, text: str, limit: WordLimit, cut: set[int]) -> str:
-    """A text that can be tokenised in bounded time: a text has no fewer words than pieces between white space.
+    """A text that can be tokenised in bounded time; see ``note_cut``.
 
-    Raises:
-        SentenceError: if it is too long, unless such are cut; then its index is added to ``cut``.
+    A text has no fewer words than pieces between white space.
     """
-    most, characters = limit.max_tokens, limit.characters
+    most = limit.max_tokens
+    characters = max(MIN_CHARACTERS, CHARACTERS_PER_WORD * most)
     pieces = text.split(maxsplit=most)
     if len(pieces) > most:
         note_cut(index, counted(len(text.split()), "word"), f"{most:,}", limit, cut)

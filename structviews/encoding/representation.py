@@ -7,9 +7,10 @@ with gradients for ``SentenceEncoder``.
 Shapes: B sentences, m states in total, n vectors, d dimensions of a state, w dimensions of a pooled vector.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -23,9 +24,7 @@ from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.products import reused
 from structviews.runtime.seals import damaged, read_tensors, write_arrays
-from structviews.runtime.terminal import OnProgress
 from structviews.views.view import Encoded
 
 REFERENCE = 5000
@@ -41,17 +40,11 @@ Vectors = np.ndarray | Tensor | Sequence[np.ndarray] | Sequence[Tensor]
 
 @dataclass(frozen=True)
 class Encoder:
-    """The properties of an encoder that pooling depends on.
+    """The properties of an encoder that pooling depends on."""
 
-    Attributes:
-        name: such as ``trained.0``; unique in a run.
-        dim: dimensions d of its states.
-        linear: whether its vector is a sum or mean of its states, so that it has no last state.
-    """
-
-    name: str
-    dim: int
-    linear: bool = False
+    name: str  # such as trained.0; unique in a run
+    dim: int  # dimensions d of its states
+    linear: bool = False  # whether its vector is a sum or mean of its states, so that it has no last state
 
     def key(self, pooling: str) -> str:
         """The name under which its components for a pooling are stored."""
@@ -62,12 +55,7 @@ class Encoder:
         return self.dim * ((3 if self.linear else 4) if pooling == "pooled" else 1)
 
     def pool(self, encoded: Encoded, pooling: str) -> Tensor:
-        """Pooled vectors ``(B, w)``.
-
-        Args:
-            encoded: must have states, unless the pooling is ``vector``.
-            pooling: one of ``POOLINGS``.
-        """
+        """Pooled vectors ``(B, w)``; of states, unless the pooling is ``vector``."""
         if pooling == "vector":
             return encoded.vector
         if encoded.states is None or encoded.offsets is None:
@@ -80,14 +68,9 @@ class Encoder:
 
 
 def reduce_segments(states: Tensor, offsets: Tensor, how: str) -> Tensor:
-    """Reduce each non-empty segment of ``states (m, d)`` to one row; returns ``(B, d)``.
+    """Reduce each non-empty segment of ``states (m, d)`` to its ``amax``, ``amin`` or ``mean``, ``(B, d)``.
 
-    On one core this is ten times as fast as ``torch.segment_reduce``.
-
-    Args:
-        states: rows, segment after segment.
-        offsets: ``(B + 1,)`` start of each segment, and the end of the last.
-        how: ``amax``, ``amin`` or ``mean``.
+    On one core this is ten times as fast as ``torch.segment_reduce``. The segments begin at ``offsets (B + 1,)``.
     """
     segment = torch.searchsorted(offsets[1:], torch.arange(len(states), device=states.device), right=True)
     index = segment[:, None].expand_as(states)
@@ -97,15 +80,10 @@ def reduce_segments(states: Tensor, offsets: Tensor, how: str) -> Tensor:
 
 
 class Components(NamedTuple):
-    """Principal components to remove from vectors.
+    """Principal components to remove from vectors."""
 
-    Attributes:
-        directions: ``(k, w)`` orthonormal.
-        shares: ``(k,)`` share of the projection onto each direction that is removed, from 0 to 1.
-    """
-
-    directions: Tensor
-    shares: Tensor
+    directions: Tensor  # (k, w), orthonormal
+    shares: Tensor  # (k,), of the projection onto each direction that is removed, from 0 to 1
 
     @classmethod
     def fit(cls, vectors: Tensor, count: int = 1) -> Self:
@@ -136,12 +114,7 @@ def save_components(run: Path, components: Mapping[str, Components]) -> None:
 def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Components]:
     """Read ``components.safetensors``; empty if it does not exist, as before training has finished.
 
-    Args:
-        run: the run's folder.
-        widths: dimensions w of the vectors that the components are removed from, by name.
-
-    Raises:
-        InputError: if the file is damaged, or of another run.
+    Raises InputError if the file is damaged, or not of vectors of these ``widths``, by name.
     """
     path = run / COMPONENTS
     if not path.exists():
@@ -150,7 +123,7 @@ def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Component
     tensors, _ = read_tensors(path, remedy)
     names = [name.removesuffix(".directions") for name in tensors if name.endswith(".directions")]
     found = {
-        name: Components(tensors[f"{name}.directions"], tensors.get(f"{name}.shares", torch.empty(0)).float())
+        name: Components(tensors[f"{name}.directions"].float(), tensors.get(f"{name}.shares", torch.empty(0)).float())
         for name in names
     }
     for name, each in found.items():
@@ -170,41 +143,34 @@ class SentenceVectors(nn.Module):
 
     Args:
         views: the encoders of each view, one per channel; their vectors are concatenated.
-        names: names of the views, for messages.
         representation: how to pool, post-process and join.
-        weights: of the views, see ``join_views``.
-        components: to remove, by ``Encoder.key``; not needed if the representation is transductive, when they are
-            fitted on the vectors that they are removed from.
-        count: number of components to fit.
+        weights: of the views, by which their vectors are scaled, or weighted in the average. By default 1 each.
+        components: to remove, by ``Encoder.key``; a transductive representation fits ``count`` of them itself.
     """
 
     def __init__(
         self,
         views: Sequence[Sequence[Encoder]],
-        names: Sequence[str],
         representation: Representation,
-        weights: Sequence[float] | None = None,
-        components: Mapping[str, Components] | None = None,
+        weights: Sequence[float] = (),
+        components: Mapping[str, Components] = MappingProxyType({}),
         count: int = 1,
     ):
         super().__init__()
         self.views = views
-        self.names = names
         self.representation = representation
         self.pooling = representation.pooling
-        self.weights = weights
+        self.weights = weights or [1.0] * len(views)
         self.count = count
         if representation.remove_component and not representation.transductive:
             for key in (each.key(self.pooling) for view in views for each in view):
-                for field, tensor in (components or {})[key]._asdict().items():
+                for field, tensor in components[key]._asdict().items():
                     self.register_buffer(_buffer(key, field), tensor, persistent=False)
 
     def pool(self, encoded: Sequence[Sequence[Encoded]], poolings: Sequence[str] = ()) -> dict[str, Tensor]:
-        """What the encoders of each view returned as vectors ``(B, w)``, by ``Encoder.key``.
+        """What the encoders of each view and channel returned as vectors ``(B, w)``, by ``Encoder.key``.
 
-        Args:
-            encoded: of each view and channel.
-            poolings: some of ``POOLINGS``; by default that of the representation.
+        They are pooled by each of ``poolings``; by default by that of the representation.
         """
         return {
             encoder.key(pooling): encoder.pool(each, pooling)
@@ -213,62 +179,33 @@ class SentenceVectors(nn.Module):
             for pooling in poolings or [self.pooling]
         }
 
-    @torch.inference_mode()
-    def pool_all(
-        self,
-        sentences: Sequence[ParsedSentence],
-        encode: Callable[[list[ParsedSentence], bool], list[list[Encoded]]],
-        batch_size: int,
-        progress: OnProgress | None = None,
-        poolings: Sequence[str] = (),
-    ) -> dict[str, Tensor]:
-        """Encode sentences in batches; what ``pool`` returns for all of them, ``(n, w)`` each, on the CPU.
-
-        Args:
-            sentences: with the structures that the views read.
-            encode: a batch, with or without states; see ``Embedder.encode_batch``.
-            batch_size: sentences per batch.
-            progress: called with the number of sentences done and the total.
-            poolings: see ``pool``.
-        """
-        if batch_size < 1:
-            raise InputError(f"batch_size = {batch_size}: give at least 1")
-        poolings = poolings or [self.pooling]
-        encoders = [encoder for view in self.views for encoder in view]
-        pooled = {each.key(p): torch.empty(len(sentences), each.width(p)) for p in poolings for each in encoders}
-        # Sorted by length, so that batches hold sentences of similar length.
-        lengths = np.array([len(sentence.tokens) for sentence in sentences], dtype=np.int64)
-        order, n_done = np.argsort(lengths, kind="stable"), 0
-        with reused():
-            for rows in batches(order, lengths[order], batch_size):
-                encoded = encode([sentences[i] for i in rows], set(poolings) != {"vector"})
-                for key, found in self.pool(encoded, poolings).items():
-                    pooled[key][torch.from_numpy(rows)] = found.float().cpu()
-                n_done += len(rows)
-                if progress:
-                    progress(n_done, len(order))
-        return pooled
-
     def of_views(self, pooled: Mapping[str, Tensor]) -> list[Tensor]:
-        """The vectors ``(n, ·)`` of each view: post-processed by encoder, then concatenated."""
-        return [
-            torch.cat([self._processed(key, pooled[key]) for key in (each.key(self.pooling) for each in view)], dim=1)
-            for view in self.views
-        ]
+        """The vectors ``(n, ·)`` of each view: without components and scaled by encoder, then concatenated."""
+        own, found = self.representation, []
+        for view in self.views:
+            channels = []
+            for key in (encoder.key(self.pooling) for encoder in view):
+                vectors = pooled[key]
+                if own.remove_component and len(vectors):
+                    if own.transductive:
+                        components = Components.fit(vectors, self.count)
+                    else:
+                        components = Components(*(self.get_buffer(_buffer(key, field)) for field in Components._fields))
+                    vectors = components.remove_from(vectors)
+                channels.append(F.normalize(vectors, dim=1) if own.normalise else vectors)
+            found.append(torch.cat(channels, dim=1))
+        return found
 
-    def _processed(self, key: str, vectors: Tensor) -> Tensor:
-        """An encoder's vectors ``(n, w)`` without components, and scaled, as the representation says."""
-        if self.representation.remove_component and len(vectors):
-            if self.representation.transductive:
-                components = Components.fit(vectors, self.count)
-            else:
-                components = Components(*(self.get_buffer(_buffer(key, field)) for field in Components._fields))
-            vectors = components.remove_from(vectors)
-        return F.normalize(vectors, dim=1) if self.representation.normalise else vectors
+    def join(self, views: Sequence[Tensor]) -> Tensor:
+        """Join the vectors ``(n, ·)`` of all views, by concatenation or as the average of those of unit length."""
+        if self.representation.join == "concatenation":
+            return torch.cat([view * weight for view, weight in zip(views, self.weights, strict=True)], dim=1)
+        units = [F.normalize(view, dim=1) * weight for view, weight in zip(views, self.weights, strict=True)]
+        return torch.stack(units).sum(dim=0) / sum(self.weights)
 
     def forward(self, pooled: Mapping[str, Tensor]) -> Tensor:
         """Sentences' vectors ``(n, d)``, from what ``pool`` returned."""
-        return join_views(self.of_views(pooled), self.names, self.representation.join, self.weights)
+        return self.join(self.of_views(pooled))
 
 
 def _buffer(key: str, field: str) -> str:
@@ -276,50 +213,19 @@ def _buffer(key: str, field: str) -> str:
     return f"{key}.{field}".replace(".", "-")
 
 
-def batches(order: np.ndarray, lengths: np.ndarray, batch_size: int) -> Iterator[np.ndarray]:
-    """Split the sentences ``order (n,)`` of ascending ``lengths (n,)`` into batches of at most ``batch_size``.
+def batches(lengths: Sequence[int], batch_size: int) -> Iterator[np.ndarray]:
+    """The indices of sentences in batches of similar lengths, ascending, of at most ``batch_size``.
 
     A batch has at most ``WORDS_AT_ONCE`` words, or one sentence.
     """
-    ends = np.cumsum(lengths)
-    start = 0
+    order = np.argsort(lengths, kind="stable")
+    words = np.array(lengths, dtype=np.int64)[order]
+    ends, start = np.cumsum(words), 0
     while start < len(order):
-        fit = int(np.searchsorted(ends, ends[start] - lengths[start] + WORDS_AT_ONCE, side="right"))
+        fit = int(np.searchsorted(ends, ends[start] - words[start] + WORDS_AT_ONCE, side="right"))
         stop = max(start + 1, min(start + batch_size, fit))
         yield order[start:stop]
         start = stop
-
-
-def join_views(
-    views: Sequence[Tensor], names: Sequence[str], join: str, weights: Sequence[float] | None = None
-) -> Tensor:
-    """Join the vectors of all views into one per sentence ``(n, ·)``.
-
-    Args:
-        views: ``(n, w)`` each.
-        names: names of the views, for messages.
-        join: ``concatenation``, or ``average`` of the unit-length vectors.
-        weights: by which each view's vectors are scaled, or weighted in the average; None for 1 each.
-
-    Raises:
-        InputError: if vectors of different dimensions are to be averaged.
-    """
-    joined_width([view.shape[1] for view in views], names, join)
-    weights = weights or [1.0] * len(views)
-    if join == "concatenation":
-        return torch.cat([view * weight for view, weight in zip(views, weights, strict=True)], dim=1)
-    units = [F.normalize(view, dim=1) * weight for view, weight in zip(views, weights, strict=True)]
-    return torch.stack(units).sum(dim=0) / sum(weights)
-
-
-def joined_width(widths: Sequence[int], names: Sequence[str], join: str) -> int:
-    """Dimensions of the vector that ``join_views`` returns; raises the same errors."""
-    if join == "concatenation":
-        return sum(widths)
-    if len(set(widths)) > 1:
-        found = ", ".join(f"{name} has {width}" for name, width in zip(names, widths, strict=True))
-        raise InputError(f"join = {join} needs equal dimensions, but {found}: choose another --pooling or --join")
-    return widths[0]
 
 
 def normalised(vectors: np.ndarray) -> np.ndarray:
@@ -358,22 +264,20 @@ def cosines_of_pairs(first: Vectors, second: Vectors) -> Tensor:
     return (a * b).sum(dim=-1)
 
 
-def _of_length_one(first: Vectors, second: Vectors) -> tuple[Tensor, Tensor]:
-    """Both, scaled to length 1, on the device of the first; zero vectors stay zero."""
-    a, b = _as_floats(first), _as_floats(second)
-    if a.shape[-1] != b.shape[-1]:
-        raise InputError(f"vectors of {a.shape[-1]} and {b.shape[-1]} dimensions: give vectors of one run")
-    return F.normalize(a, dim=-1), F.normalize(b.to(a.device), dim=-1)
-
-
-def _as_floats(vectors: Vectors) -> Tensor:
-    """Vectors as a float32 tensor ``(d,)`` or ``(n, d)``."""
-    try:
-        if isinstance(vectors, Sequence) and not isinstance(vectors, str):
-            vectors = torch.stack([torch.as_tensor(each) for each in vectors])
-        found = torch.as_tensor(vectors).float()
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError("not vectors: give what encode returns, an array or a tensor (n, d)") from None
-    if found.ndim not in (1, 2):
-        raise InputError(f"vectors of shape {tuple(found.shape)}: give (d,) or (n, d), as encode returns them")
-    return found
+def _of_length_one(*both: Vectors) -> list[Tensor]:
+    """Vectors ``(d,)`` or ``(n, d)`` of length 1, in float32, on the device of the first; zero vectors stay zero."""
+    found: list[Tensor] = []
+    for vectors in both:
+        try:
+            if isinstance(vectors, Sequence) and not isinstance(vectors, str):
+                vectors = torch.stack([torch.as_tensor(each) for each in vectors])  # noqa: PLW2901
+            tensor = torch.as_tensor(vectors).float()
+        except (TypeError, ValueError, RuntimeError):
+            raise InputError("not vectors: give what encode returns, an array or a tensor (n, d)") from None
+        if tensor.ndim not in (1, 2):
+            raise InputError(f"vectors of shape {tuple(tensor.shape)}: give (d,) or (n, d), as encode returns them")
+        found.append(F.normalize(tensor, dim=-1))
+    if found[0].shape[-1] != found[1].shape[-1]:
+        widths = " and ".join(str(each.shape[-1]) for each in found)
+        raise InputError(f"vectors of {widths} dimensions: give vectors of one run")
+    return [each.to(found[0].device) for each in found]

@@ -30,17 +30,11 @@ from structviews.views.word_tables import WordTable
 
 @dataclass(frozen=True)
 class Prepared:
-    """Sentences prepared for encoding.
-
-    Attributes:
-        sentences: sentences with the trees that the run needs.
-        batch: the same sentences as integers, if the run has trained encoders.
-        members: the same for each member of a joined run that is encoded.
-    """
+    """Sentences with the trees that a run needs."""
 
     sentences: list[ParsedSentence]
-    batch: Batch | None = None
-    members: "Sequence[Prepared]" = ()
+    batch: Batch | None = None  # the same as integers, if the run has trained encoders
+    members: "Sequence[Prepared]" = ()  # the same for each member of a joined run that is encoded
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -76,12 +70,12 @@ class SentenceEncoder(nn.Module):
         self.embedder = embedder
         self.vectors = embedder.sentence_vectors()
         self.model = embedder.model if isinstance(embedder, TrainedEmbedder) else None
-        members = [embedder.members[i] for i in embedder.chosen] if embedder.members else []
-        self.members = nn.ModuleList(SentenceEncoder(member, trainable) for member in members)
+        chosen = embedder.chosen if embedder.members else []
+        self.members = nn.ModuleList(SentenceEncoder(embedder.members[i], trainable) for i in chosen)
         if self.model is not None:
             self.model.requires_grad_(trainable)
             for _, channel in self.model.each():  # parameters used only by an objective never require gradients
-                channel.objective.requires_grad_(trainable and bool(channel.extra_views()))
+                channel.objective.requires_grad_(trainable and bool(channel.objective.extra_names))
             for table in self.model.modules():
                 if isinstance(table, WordTable):
                     table.sparse = False
@@ -101,12 +95,7 @@ class SentenceEncoder(nn.Module):
         max_tokens: int = WordLimit.max_tokens,
         overlong: str = WordLimit.overlong,
     ) -> Self:
-        """Load a run; see ``Embedder.load``.
-
-        Args:
-            run, parser, representation, max_tokens, overlong: see ``Embedder.load``.
-            trainable: whether the weights require gradients.
-        """
+        """Load a run; see ``Embedder.load``, and ``trainable`` above."""
         embedder = Embedder.load(run, parser, representation, max_tokens=max_tokens, overlong=overlong)
         return cls(embedder, trainable)
 
@@ -116,11 +105,7 @@ class SentenceEncoder(nn.Module):
         return self.embedder.dim
 
     def prepare(self, sentences: Iterable[Sentence]) -> list[ParsedSentence]:
-        """Tokenise and parse: the slow step, which is needed only once.
-
-        Raises:
-            InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
-        """
+        """Tokenise and parse: the slow step, which is needed only once; see ``Embedder.prepare``."""
         return self.embedder.prepare(sentences)
 
     @property
@@ -145,8 +130,7 @@ class SentenceEncoder(nn.Module):
         Raises:
             InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
-        ready = sentences if isinstance(sentences, Prepared) else self.collate(sentences)
-        ready = ready.to(self.device)
+        ready = (sentences if isinstance(sentences, Prepared) else self.collate(sentences)).to(self.device)
         chosen, states = self.embedder.chosen, self.vectors.pooling != "vector"
         if self.members:
             encoded = [[Encoded(member(own))] for member, own in zip(self.members, ready.members, strict=True)]

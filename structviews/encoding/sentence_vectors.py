@@ -27,16 +27,11 @@ ROWS_AT_ONCE = 10_000
 
 def write_sentences(file: Path, sentences: Iterable[Tokens]) -> None:
     """Write sentences, one per line."""
-    content = "".join(" ".join(tokens) + "\n" for tokens in sentences).encode()
-    write_bytes(file, content)
+    write_bytes(file, "".join(" ".join(tokens) + "\n" for tokens in sentences).encode())
 
 
 def read_sentences(file: Path) -> dict[Tokens, int]:
-    """Read sentences with their line numbers, from 0.
-
-    Raises:
-        InputError: if the file cannot be read, is not UTF-8, or has a blank line or a repeated sentence.
-    """
+    """Read distinct sentences with their line numbers, from 0; InputError for a file that is not of that."""
     try:
         lines = file.read_bytes().decode("utf-8-sig").split("\n")
     except OSError as error:
@@ -57,10 +52,7 @@ def read_sentences(file: Path) -> dict[Tokens, int]:
 
 
 def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
-    """Read the sentences of ``X.txt`` with their rows, and memory-map ``X.npy`` ``(n, d)``.
-
-    Args:
-        file: ``X.npy``. Pickled objects are refused, so nothing in it is executed.
+    """Read the sentences of ``X.txt`` with their rows, and memory-map ``X.npy`` ``(n, d)``; no pickles.
 
     Raises:
         InputError: if it is not an array of finite floating-point numbers with one row per sentence.
@@ -88,13 +80,9 @@ def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
 
 @contextmanager
 def saved(encode: EncodeBlocks, file: Path) -> Iterator[EncodeBlocks]:
-    """Wrap an encoder so that all sentences and vectors of the block are saved to ``X.txt`` and ``X.npy``.
+    """Wrap an encoder so that all sentences and vectors of the block are saved to ``X.npy``, the file, and ``X.txt``.
 
     The files are written if the block ends without an error. No sentence may be encoded twice.
-
-    Args:
-        encode: from lists of ``n`` sentences to vectors (n, d) of each, in order.
-        file: ``X.npy``, in an existing folder.
     """
     sentences: list[Tokens] = []
     with tempfile.TemporaryFile(dir=file.parent) as rows:
@@ -120,9 +108,9 @@ def saved(encode: EncodeBlocks, file: Path) -> Iterator[EncodeBlocks]:
             write_whole(file, write)
 
 
-def check_known(sentences: Sequence[Tokens], known: dict[Tokens, int], task: str, where: Path, remedy: str) -> None:
-    """Raise InputError unless all sentences of a task are known."""
-    absent = [sentence for sentence in sentences if sentence not in known]
+def check_known(sentences: Sequence[Tokens], rows: dict[Tokens, int], task: str, where: Path, remedy: str) -> None:
+    """Raise InputError unless all sentences of a task have a row in the file ``where``."""
+    absent = [sentence for sentence in sentences if sentence not in rows]
     if absent:
         raise InputError(
             f"{where}: {len(absent):,} of {len(sentences):,} sentences of {task} are missing, such as "

@@ -42,32 +42,18 @@ ELLIPSIS = "\x85"
 
 @dataclass(frozen=True)
 class Text:
-    """A text file with one sentence per line, read from disk on demand.
+    """A text file with one sentence per line, read from disk on demand."""
 
-    Attributes:
-        name: file name for messages.
-        checksum: SHA-256 of its bytes.
-        starts: byte offset of every ``AT_ONCE``-th sentence.
-        n: number of sentences, that is, of lines that are not blank.
-        blank: number of blank lines, which are skipped.
-        longest: a line with the most words, by white space: its number from 1, and that of its words.
-        file: opened in binary mode.
-    """
-
-    name: str
-    checksum: str
-    starts: list[int]
-    n: int
-    blank: int
-    longest: tuple[int, int]
+    name: str  # for messages
+    checksum: str  # SHA-256 of its bytes
+    starts: list[int]  # byte offset of every ``AT_ONCE``-th sentence
+    n: int  # sentences
+    blank: int  # blank lines, which are skipped
+    longest: tuple[int, int]  # the number, from 1, of a line with the most words by white space, and that of its words
     file: BinaryIO
 
     def lines(self, start: int, stop: int) -> list[str]:
-        """The sentences ``start`` to ``stop`` (from 0, exclusive), stripped.
-
-        Raises:
-            InputError: if the file has changed since it was opened.
-        """
+        """The sentences ``start`` to ``stop`` (from 0, exclusive), stripped; InputError if the file has changed."""
         first = start // AT_ONCE
         self.file.seek(self.starts[first])
         found = [line for _, line in islice(self._sentences(), stop - first * AT_ONCE)][start - first * AT_ONCE :]
@@ -100,11 +86,7 @@ def sentence_in(line: str) -> str:
 
 @contextmanager
 def open_text(source: Path | None, skip_blank: bool = False) -> Iterator[Text]:
-    """Open a text, checking and counting its lines in one pass.
-
-    Args:
-        source: a file; None for standard input, which is copied to a temporary file.
-        skip_blank: skip blank lines, as between documents.
+    """Open a text, or standard input if it is None, checking and counting its lines in one pass.
 
     Raises:
         InputError: if the text cannot be read, is not UTF-8, has no sentence, or has a blank line that is not skipped.
@@ -118,31 +100,25 @@ def open_text(source: Path | None, skip_blank: bool = False) -> Iterator[Text]:
         if source is None:
             copyfileobj(sys.stdin.buffer, file)
             file.seek(0)
-        yield _scan(name, file, skip_blank)
-
-
-def _scan(name: str, file: BinaryIO, skip_blank: bool) -> Text:
-    digest, starts, position, n, longest, number = hashlib.sha256(), [], 0, 0, (0, 0), 0
-    try:
-        for number, line in enumerate(file, 1):
-            if number == 1 and line.startswith(BOM):
-                position, line = len(BOM), line[len(BOM) :]  # noqa: PLW2901
-            if sentence := sentence_in(line.decode("utf-8")):
-                if n % AT_ONCE == 0:
-                    starts.append(position)
-                n += 1
-            elif not skip_blank:
-                raise InputError(f"{name}:{number}: blank line: put a sentence on each line, or give --skip-blank")
-            longest = max(longest, (number, len(sentence.split())), key=itemgetter(1))
-            digest.update(line)
-            position += len(line)
-    except OSError as error:
-        raise InputError(f"{name}: {error.strerror}: give a text with one sentence per line") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{name}: not UTF-8 at byte {position + error.start}: convert it to UTF-8") from None
-    if not n:
-        raise InputError(f"{name}: empty: give one sentence per line")
-    return Text(name, digest.hexdigest(), starts, n, number - n, longest, file)
+        digest, starts, position, n, longest, number = hashlib.sha256(), [], 0, 0, (0, 0), 0
+        try:
+            for number, line in enumerate(file, 1):
+                if number == 1 and line.startswith(BOM):
+                    position, line = len(BOM), line[len(BOM) :]  # noqa: PLW2901
+                if sentence := sentence_in(line.decode("utf-8")):
+                    if n % AT_ONCE == 0:
+                        starts.append(position)
+                    n += 1
+                elif not skip_blank:
+                    raise InputError(f"{name}:{number}: blank line: put a sentence on each line, or give --skip-blank")
+                longest = max(longest, (number, len(sentence.split())), key=itemgetter(1))
+                digest.update(line)
+                position += len(line)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name}: not UTF-8 at byte {position + error.start}: convert it to UTF-8") from None
+        if not n:
+            raise InputError(f"{name}: empty: give one sentence per line")
+        yield Text(name, digest.hexdigest(), starts, n, number - n, longest, file)
 
 
 def encode_text(
@@ -162,11 +138,9 @@ def encode_text(
     The vectors are the same for any number of processes, up to rounding.
 
     Args:
-        text: from ``open_text``.
-        embedder: loaded from a run's folder.
+        text, embedder, batch_size: see ``Embedder.encode``; the embedder is loaded from a run's folder.
         out: file to write; an existing one is replaced.
         tokenised: whether the lines are already tokenised (separated by white space).
-        batch_size: see ``Embedder.encode``.
         processes: see ``open_pool``; by default as many as pay. One, whatever is given, if the representation is
             transductive or the embedder was given a parser, which others do not have.
         progress: called with the number of lines done and the total, from several threads, one at a time.
@@ -214,24 +188,21 @@ def _encoder_of_blocks(
             for each in pieces(start, min(start + AT_ONCE, text.n), text.n, batch_size):
                 yield sentences(each.start, each.stop)
 
-    def all_at_once() -> np.ndarray:
+    def encoded(first: int) -> Iterator[np.ndarray]:
         def show(done: int, total: int) -> None:
             progress(text.n * done // total, text.n)
 
-        show(0, 1)  # show the bar before parsing starts
-        return embedder.encode(sentences(0, text.n), batch_size, show)
-
-    def of_pieces(start: int, stop: int) -> np.ndarray:
-        nonlocal vectors
-        if vectors is None:
-            counted = SharedProgress(start, text.n, progress)
-            counted(0)  # show the bar before parsing starts
-            vectors = pool.each(embedder, in_pieces(start), batch_size, counted)
-        return fill(np.empty((stop - start, embedder.dim), dtype=np.float32), vectors)
+        progress(first, text.n)  # show the bar before parsing starts
+        if embedder.choice.is_transductive:
+            yield embedder.encode(sentences(0, text.n), batch_size, show)
+        else:
+            yield from pool.each(embedder, in_pieces(first), batch_size, SharedProgress(first, text.n, progress))
 
     def block(start: int, stop: int) -> np.ndarray:
+        nonlocal vectors
+        vectors = vectors or encoded(start)
         try:
-            found = all_at_once() if embedder.choice.is_transductive else of_pieces(start, stop)
+            found = fill((stop - start, embedder.dim), vectors)
             check_finite(found)
         except SentenceError as error:
             raise InputError(f"{text.location(start + error.index)}: {error.reason}") from None

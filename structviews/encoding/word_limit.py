@@ -15,9 +15,6 @@ from structviews.settings import Settings, setting
 # Sentences encoded together unless a caller says otherwise: what repeats among them is computed once.
 BATCH_SIZE = 1024
 CUT, RAISE = "cut", "raise"
-# The shortest limit on a text's characters, which is that of ``parse``: a tokeniser's time may grow with their square.
-MIN_CHARACTERS = 10_000
-CHARACTERS_PER_WORD = 20
 
 
 @dataclass(frozen=True)
@@ -32,11 +29,6 @@ class WordLimit(Settings):
     overlong: str = setting(
         RAISE, "What to do with longer sentences: raise an error, or cut them with a warning.", choices=(RAISE, CUT)
     )
-
-    @property
-    def characters(self) -> int:
-        """Characters of the longest text that is tokenised."""
-        return max(MIN_CHARACTERS, CHARACTERS_PER_WORD * self.max_tokens)
 
     def __str__(self) -> str:
         """What the limit does to vectors; empty if it cuts nothing."""
@@ -61,7 +53,7 @@ def counted_cuts() -> Iterator[Counter[int]]:
 
 @contextmanager
 def one_warning() -> Iterator[None]:
-    """Report the sentences that are cut within the block at its end, with one warning for all of them."""
+    """Warn once, at the end of the block, of all sentences that are cut within it."""
     with counted_cuts() as counts:
         yield
     tell_cuts(counts)
@@ -69,14 +61,12 @@ def one_warning() -> Iterator[None]:
 
 def tell_cuts(counts: Counter[int]) -> None:
     """Report sentences that were cut: to the block that counts them, or else as a warning."""
-    counting = _counting.get()
-    if counting is not None:
+    if (counting := _counting.get()) is not None:
         counting.update(counts)
         return
     for words, count in counts.items():
         were = "was" if count == 1 else "were"
-        which = f"{counted(count, 'sentence')} {were} cut to the first {counted(words, 'word')}"
-        warn(f"{which} (max_tokens)")
+        warn(f"{counted(count, 'sentence')} {were} cut to the first {counted(words, 'word')} (max_tokens)")
 
 
 PACKAGE = str(Path(__file__).parents[1])

@@ -8,6 +8,7 @@ Shapes: n words, w windows, p pieces of all windows, k pairs of a word and one o
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,65 +30,41 @@ CONTRACTED = {f"{mark}{ending}" for mark in "'’" for ending in ("s", "m", "d",
 SPACE = "▁"
 
 
-class Spelling(dict[str, str]):
-    """Each word as it stands in a text, with the space before it; filled as words are asked for."""
+@lru_cache(2**20)
+def spelling(word: str) -> str:
+    """A word as it stands in a text, with the space before it."""
+    return word if word.lower() in CONTRACTED else f" {SIGNS.get(word, word)}"
 
-    MOST = 2**20
 
-    def __missing__(self, word: str) -> str:
-        if len(self) >= self.MOST:
-            self.clear()
-        spelt = word if word.lower() in CONTRACTED else f" {SIGNS.get(word, word)}"
-        self[word] = spelt
-        return spelt
-
-    def texts(self, sentences: Sequence[Sequence[str]]) -> list[str]:
-        """Sentences as texts."""
-        spelt = list(map(self.__getitem__, chain.from_iterable(sentences)))
-        return texts_of(spelt, np.fromiter(map(len, sentences), np.int64, len(sentences))).texts
+def as_texts(sentences: Sequence[Sequence[str]]) -> list[str]:
+    """Sentences as texts, as tokenisers read them."""
+    spelt = list(map(spelling, chain.from_iterable(sentences)))
+    return texts_of(spelt, np.fromiter(map(len, sentences), np.int64, len(sentences))).texts
 
 
 class Texts(NamedTuple):
-    """Sentences as texts, and where their words are in the concatenation of these.
-
-    Attributes:
-        texts: one a sentence.
-        bases: ``(B,)`` where each text begins.
-        starts, ends: ``(n,)`` first character of each word, and the one after its last.
-    """
+    """Sentences as texts, and where they and their words are in the concatenation of these."""
 
     texts: list[str]
-    bases: Array
-    starts: Array
-    ends: Array
+    bases: Array  # (B,), where each text begins
+    starts: Array  # (n,), first character of each word
+    ends: Array  # (n,), the character after its last
 
 
 class Pieces(NamedTuple):
-    """What an encoder reads, and which of its states are whose.
+    """What an encoder reads, with the pieces that its tokeniser adds, and which of its states are whose."""
 
-    Attributes:
-        ids: ``(p,)`` the pieces of all windows, one window after the other, with those that the tokeniser adds.
-        lengths: ``(w,)`` number of pieces of each window.
-        indices: ``(k,)`` index in ``ids`` of each word's pieces, word by word; a piece of two words is there twice.
-        starts: ``(n,)`` where those of each word start in ``indices``; every word has one.
-    """
-
-    ids: Array
-    lengths: Array
-    indices: Array
-    starts: Array
+    ids: Array  # (p,), one window after the other
+    lengths: Array  # (w,), number of pieces of each window
+    indices: Array  # (k,), index in ids of each word's pieces, word by word; a piece of two words is there twice
+    starts: Array  # (n,), where those of each word start in indices; every word has one
 
 
 class SentencePieces(NamedTuple):
-    """What an encoder reads of sentences, of each as much as it reads at once.
+    """What an encoder reads of sentences, of each as much as it reads at once, with the pieces that are added."""
 
-    Attributes:
-        ids: ``(p,)`` the pieces of all sentences, one sentence after the other, with those that the tokeniser adds.
-        lengths: ``(B,)`` number of pieces of each sentence.
-    """
-
-    ids: Array
-    lengths: Array
+    ids: Array  # (p,), one sentence after the other
+    lengths: Array  # (B,), number of pieces of each sentence
 
 
 class Aligner:
@@ -97,10 +74,7 @@ class Aligner:
     longer than the encoder reads is cut into windows that overlap by half, and each of its pieces is read in the
     window in which it is farther from the cut.
 
-    Args:
-        tokeniser: a fast tokeniser; it is copied.
-        longest: how many pieces the encoder reads at most, with those that the tokeniser adds.
-        unknown: a token that the tokeniser always finds in a text.
+    The encoder reads at most ``longest`` pieces, with those that the tokeniser adds, which always finds ``unknown``.
     """
 
     def __init__(self, tokeniser: "Tokenizer", longest: int, unknown: str):
@@ -112,15 +86,10 @@ class Aligner:
         self._tokeniser.no_padding()
         self._unknown = f" {unknown}"
         self._space = tokeniser.token_to_id(SPACE)
-        self._spelt = Spelling()
 
     def align(self, sentences: Sequence[Sequence[str]]) -> Pieces:
-        """The pieces of sentences, and which words they belong to.
-
-        Raises:
-            InputError: if the tokeniser has no piece for its own unknown token.
-        """
-        spelt = list(map(self._spelt.__getitem__, chain.from_iterable(sentences)))
+        """The pieces of sentences, and which words they belong to."""
+        spelt = list(map(spelling, chain.from_iterable(sentences)))
         lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
         pieces, missing = self._pieces(spelt, lengths)
         if len(missing):
@@ -133,14 +102,10 @@ class Aligner:
 
     def read(self, sentences: Sequence[Sequence[str]]) -> SentencePieces:
         """The pieces of sentences; what is longer than the encoder reads is cut off, as sentence-transformers does."""
-        encodings = self._tokeniser.encode_batch(self.texts(sentences))
+        encodings = self._tokeniser.encode_batch(as_texts(sentences))
         encodings = [each if len(each) else self._tokeniser.encode(self._unknown[1:]) for each in encodings]
         lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
         return SentencePieces(_joined((each.ids for each in encodings), lengths.sum()), lengths)
-
-    def texts(self, sentences: Sequence[Sequence[str]]) -> list[str]:
-        """Sentences as the tokeniser reads them."""
-        return self._spelt.texts(sentences)
 
     def _pieces(self, spelt: list[str], lengths: Array) -> tuple[Pieces, Array]:
         """The pieces of words, and the numbers of the words that have none."""

@@ -18,11 +18,9 @@ LAST = "-1"
 
 
 class EncoderName(NamedTuple):
-    """An encoder, and which of its layers are read.
+    """An encoder, by its folder or its id on the Hugging Face Hub, and which of its layers are read.
 
-    Attributes:
-        name: a folder, or an id on the Hugging Face Hub.
-        layers: numbers and ranges ``FIRST..LAST``, comma-separated; 0 are the embeddings, -1 is the last layer.
+    These are numbers and ranges ``FIRST..LAST``, comma-separated; 0 are the embeddings, -1 is the last layer.
     """
 
     name: str
@@ -30,22 +28,14 @@ class EncoderName(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """From what a user typed; the last layer if no layers are named.
-
-        Raises:
-            InputError: if it is empty.
-        """
+        """From what a user typed; the last layer if no layers are named, InputError if it is empty."""
         found = FORM.fullmatch(text)
         if not found:
             raise InputError(f"encoder = {text!r}: give a folder with a model, or its name on the Hugging Face Hub")
         return cls(found["name"], found["layers"] or LAST)
 
     def numbers(self, depth: int) -> tuple[int, ...]:
-        """The layers' numbers, ascending, of an encoder with ``depth`` layers.
-
-        Raises:
-            InputError: if it does not have one of them, or a range is empty.
-        """
+        """The layers' numbers, ascending, of an encoder with ``depth`` layers; InputError if it has not all of them."""
         chosen: set[int] = set()
         for part in self.layers.split(","):
             first, _, last = part.partition("..")
@@ -60,13 +50,9 @@ class EncoderName(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """What decides the vectors of words.
+    """What decides the vectors of words: the digest of the encoder's files, and what is taken of its states.
 
-    Attributes:
-        files: digest of the encoder's files.
-        layers: whose mean is taken, ascending; 0 are the embeddings.
-        pooling: of a word's pieces: ``mean`` or ``first``.
-        dim: dimension d.
+    That is the mean of these ``layers``, ascending, and of a word's pieces the ``mean`` or the ``first``.
     """
 
     files: str

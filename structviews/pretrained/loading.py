@@ -5,12 +5,12 @@ needs nothing of the encoder that it began from.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, Self, TypedDict, TypeVar
+from typing import Any, NamedTuple, Self, TypedDict
 
 import numpy as np
 import torch
@@ -21,9 +21,8 @@ from structviews.pretrained.encoder_name import HUB_ID
 from structviews.runtime.documents import read_json
 from structviews.runtime.files import digest
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
-from structviews.runtime.wording import network_reason
+from structviews.runtime.wording import network_reason, reason
 
-T = TypeVar("T")
 INSTALL = "pip install 'structviews[contextual]'"
 REMEDY = "restore its files, or choose another encoder"
 CONFIG = "config.json"
@@ -37,22 +36,17 @@ MADE_OF = ("vocab*", "*.model")
 DESCRIPTION = (CONFIG, "*token*.json", *MADE_OF, "merges.txt")
 # Pieces at once of encoders whose positions have no limit.
 LONGEST = 512
+OWN_FILES: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
 
 
 class Index(TypedDict):
-    """The content of the index of weights: the file of each."""
+    """The index of weights: the file of each."""
 
     weight_map: dict[str, str]
 
 
 class Loaded(NamedTuple):
-    """An encoder in memory.
-
-    Attributes:
-        model: a ``PreTrainedModel``, its weights in fp32.
-        aligner: of its tokeniser.
-        pad: the id of padding.
-    """
+    """An encoder in memory: a ``PreTrainedModel``, the aligner of its tokeniser, and the id of padding."""
 
     model: Any
     aligner: Aligner
@@ -60,11 +54,7 @@ class Loaded(NamedTuple):
 
 
 def found_folder(name: str, beside: Sequence[Path] = ()) -> Path:
-    """The folder of an encoder: that of this name, here or in one of ``beside``; else it is fetched from the Hub.
-
-    Raises:
-        InputError: if there is none.
-    """
+    """The folder of an encoder: that of this name, here or in one of ``beside``; else it is fetched from the Hub."""
     if here := is_here(name, beside):
         return here
     if not HUB_ID.fullmatch(name) or os.path.isdir(name):
@@ -79,14 +69,12 @@ def found_folder(name: str, beside: Sequence[Path] = ()) -> Path:
         try:
             folder = Path(snapshot_download(name, local_files_only=fetched, **patterns))
         except Exception as error:  # so many are those of the Hub's client and the network
-            reason = network_reason(error) or " ".join(str(error).split())[:200]
+            why = network_reason(error) or reason(error)
             continue
         if not (missing := _missing(folder)):  # what another program fetched may be only a part
             return folder
-        reason = f"it has no {' and no '.join(missing)}"
-    raise InputError(
-        f"{name}: neither a folder here nor a model of the Hugging Face Hub ({reason}): give one"
-    ) from None
+        why = f"it has no {' and no '.join(missing)}"
+    raise InputError(f"{name}: neither a folder here nor a model of the Hugging Face Hub ({why}): give one") from None
 
 
 def is_here(name: str, beside: Sequence[Path] = ()) -> Path | None:
@@ -115,7 +103,7 @@ def _weight_files(folder: Path) -> list[Path]:
 def description_files(folder: Path) -> list[Path]:
     """The files of configuration and tokeniser.
 
-    Not those that a whole tokeniser is also stored as: one cache has them, another has not, of the same encoder.
+    Not those that a whole tokeniser is also stored as: not all caches of the same encoder have them.
     """
     whole = (folder / TOKENISER).is_file()
     parts = (part for part in DESCRIPTION if part.endswith(".json") or not whole)
@@ -123,11 +111,7 @@ def description_files(folder: Path) -> list[Path]:
 
 
 def files_digest(folder: Path) -> str:
-    """Digest of the files that decide an encoder's states: configuration, weights and tokeniser.
-
-    Raises:
-        InputError: if the index of its weights is damaged.
-    """
+    """Digest of the files that decide an encoder's states: configuration, weights and tokeniser."""
     # Of a name that no file can have, os.path.isfile is false; Path.is_file is an error.
     files = sorted(filter(os.path.isfile, {*description_files(folder), *_weight_files(folder)}))
     # Mapped, as weights are large.
@@ -136,61 +120,37 @@ def files_digest(folder: Path) -> str:
 
 
 def read_sizes(folder: Path) -> tuple[int, int]:
-    """The dimension of an encoder's states, and its number of layers.
-
-    Raises:
-        InputError: if it is not a text encoder that transformers knows.
-    """
+    """The dimension of an encoder's states, and its number of layers; InputError if transformers cannot tell them."""
     with _refusals(folder) as transformers:
-        about = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        about = transformers.AutoConfig.from_pretrained(folder, **OWN_FILES)
         return int(about.hidden_size), int(about.num_hidden_layers)
 
 
 def load_encoder(folder: Path) -> Loaded:
-    """Load an encoder and its tokeniser, on the CPU.
-
-    Args:
-        folder: with the model, as ``save_pretrained`` writes it.
+    """Load an encoder, in fp32, and its tokeniser, on the CPU, as ``save_pretrained`` writes them.
 
     Raises:
         InputError: if it cannot be loaded, or lacks weights or a fast tokeniser.
     """
-    options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
     with _refusals(folder) as transformers:
-        tokeniser = transformers.AutoTokenizer.from_pretrained(folder, **options)
+        tokeniser = transformers.AutoTokenizer.from_pretrained(folder, **OWN_FILES)
         # A pooler that the file lacks is drawn at random: not from the numbers of the training that loads it.
         with torch.random.fork_rng(devices=[]):
             model, report = transformers.AutoModel.from_pretrained(
-                folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **options
+                folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **OWN_FILES
             )
         missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
         if missing:
             raise ValueError(f"its weights lack {missing[0]}")
         loaded = _with_tokeniser(_encoder_of(model.eval()), tokeniser)
-        _try(loaded, len(tokeniser))
+        # Try the last and the padding piece.
+        about, read = loaded.model.config, torch.tensor([[len(tokeniser) - 1, loaded.pad]])
+        with torch.no_grad():
+            found = loaded.model(input_ids=read, attention_mask=torch.ones_like(read), output_hidden_states=True)
+        shapes = [tuple(each.shape) for each in found.hidden_states]
+        if shapes != [(1, 2, about.hidden_size)] * (about.num_hidden_layers + 1):
+            raise ValueError(f"its states are of shapes {shapes}, not what its {CONFIG} says")
     return loaded
-
-
-def empty_encoder(folder: Path) -> Loaded:
-    """An encoder with fresh random weights, in training mode, and its tokeniser; on PyTorch's current device.
-
-    Args:
-        folder: with the configuration and the tokeniser.
-
-    Raises:
-        InputError: if it cannot be made.
-    """
-    network = empty_network(folder)
-    with _refusals(folder) as transformers:
-        tokeniser = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        return _with_tokeniser(network, tokeniser)
-
-
-def empty_network(folder: Path) -> Any:
-    """The model of ``empty_encoder``."""
-    with _refusals(folder) as transformers:
-        about = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        return _encoder_of(transformers.AutoModel.from_config(about, dtype=torch.float32).train())
 
 
 def _encoder_of(model: Any) -> Any:
@@ -204,25 +164,8 @@ def _with_tokeniser(model: Any, tokeniser: Any) -> Loaded:
         raise ValueError("its tokeniser is not a fast one, which would need a tokenizer.json")
     named = (tokeniser.unk_token, tokeniser.mask_token, tokeniser.eos_token, "")
     unknown = next(token for token in named if token is not None)
-    aligner = Aligner(tokeniser.backend_tokenizer, _longest(model, tokeniser.model_max_length), unknown)
-    pads = (model.config.pad_token_id, tokeniser.pad_token_id, 0)
-    return Loaded(model, aligner, next(pad for pad in pads if pad is not None))
-
-
-def _try(loaded: Loaded, n_pieces: int) -> None:
-    """Read the last and the padding piece, and raise ValueError unless their states are as the configuration says."""
-    about = loaded.model.config
-    with torch.no_grad():
-        read, mask = torch.tensor([[n_pieces - 1, loaded.pad]]), torch.tensor([[1, 1]])
-        found = loaded.model(input_ids=read, attention_mask=mask, output_hidden_states=True)
-    shapes = [tuple(each.shape) for each in found.hidden_states]
-    if shapes != [(1, 2, about.hidden_size)] * (about.num_hidden_layers + 1):
-        raise ValueError(f"its states are of shapes {shapes}, not what its {CONFIG} says")
-
-
-def _longest(model: Any, limit: int) -> int:
-    """How many pieces an encoder reads at once; ``limit`` is what its tokeniser says, which may be no limit."""
-    limits = [limit]
+    # How many pieces it reads at once; what the tokeniser says may be no limit.
+    limits = [tokeniser.model_max_length]
     for name, part in model.named_modules():
         if name.endswith("position_embeddings") and hasattr(part, "padding_idx"):  # a table, of whatever class
             # Where padding has a position, the others come after it.
@@ -230,22 +173,27 @@ def _longest(model: Any, limit: int) -> int:
     configured = getattr(model.config, "max_position_embeddings", None)
     if configured and configured > 0:  # not of all encoders
         limits.append(configured)
-    return min(limits) if min(limits) < 10**9 else LONGEST
+    longest = min(limits) if min(limits) < 10**9 else LONGEST
+    pads = (model.config.pad_token_id, tokeniser.pad_token_id, 0)
+    return Loaded(
+        model, Aligner(tokeniser.backend_tokenizer, longest, unknown), next(pad for pad in pads if pad is not None)
+    )
 
 
 @contextmanager
-def _refusals(folder: Path) -> Iterator[Any]:
-    """The module transformers, without its notices; what it refuses is an InputError."""
+def _refusals(folder: Path, place: Path | None = None) -> Iterator[Any]:
+    """The module transformers, without its notices; what it refuses is an InputError, which names the ``place``."""
+    place = place or folder
     try:
         import transformers  # noqa: PLC0415 - an extra
     except ImportError:
-        raise InputError(f"{folder}: reading it needs transformers, which is not installed: {INSTALL}") from None
+        raise InputError(f"{place}: reading it needs transformers, which is not installed: {INSTALL}") from None
     with without_notices(transformers):
         try:
             yield transformers
         except Exception as error:  # transformers, tokenizers and safetensors each have their own
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise InputError(f"{folder}: not an encoder that can be loaded: {reason}: {REMEDY}") from None
+            why = reason(error).replace(str(folder), str(place))
+            raise InputError(f"{place}: not an encoder that can be loaded: {why}: {REMEDY}") from None
 
 
 @contextmanager
@@ -264,12 +212,7 @@ def without_notices(transformers: Any) -> Iterator[None]:
 
 
 class Blueprint:
-    """An encoder without its weights.
-
-    Args:
-        files: the contents of its files, by name.
-        place: where they are, for messages.
-    """
+    """An encoder without its weights: the contents of its files, by name, and their place, for messages."""
 
     def __init__(self, files: Mapping[str, bytes], place: Path):
         self.files = dict(files)
@@ -286,15 +229,7 @@ class Blueprint:
 
     @classmethod
     def read(cls, path: Path, remedy: str) -> Self:
-        """Read what ``write`` wrote.
-
-        Args:
-            path: the file.
-            remedy: what to do if it is damaged.
-
-        Raises:
-            InputError: if it is missing or damaged.
-        """
+        """Read what ``write`` wrote; InputError with this remedy if it is missing or damaged."""
         files = {name: array.tobytes() for name, array in read_arrays(path, remedy).items()}
         if CONFIG not in files or any(Path(name).name != name for name in files):
             raise damaged(path, "it does not describe an encoder", remedy)
@@ -316,13 +251,10 @@ class Blueprint:
 
     @cached_property
     def tokeniser(self) -> Loaded:
-        """Its tokeniser, and a model that has no weights.
-
-        Raises:
-            InputError: if it is not an encoder that transformers knows.
-        """
-        with torch.device("meta"):
-            return self._built(empty_encoder)
+        """Its tokeniser, and a model that has no weights; InputError if transformers does not know the encoder."""
+        with torch.device("meta"), self._opened() as (transformers, folder):
+            tokeniser = transformers.AutoTokenizer.from_pretrained(folder, **OWN_FILES)
+            return _with_tokeniser(_fresh(transformers, folder), tokeniser)
 
     @property
     def aligner(self) -> Aligner:
@@ -335,14 +267,18 @@ class Blueprint:
         return int(self.tokeniser.model.config.hidden_size)
 
     def network(self) -> Any:
-        """A model with fresh random weights, on PyTorch's current device."""
-        return self._built(empty_network)
+        """A model with fresh random weights, in training mode, on PyTorch's current device."""
+        with self._opened() as opened:
+            return _fresh(*opened)
 
-    def _built(self, build: Callable[[Path], T]) -> T:
-        """What is built from its files; errors name the place that they came from."""
-        with TemporaryDirectory() as folder:
-            self.unpack(Path(folder))
-            try:
-                return build(Path(folder))
-            except InputError as error:
-                raise InputError(str(error).replace(folder, str(self.place))) from None
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, Path]]:
+        """The module transformers, and a folder with the files."""
+        with TemporaryDirectory() as name, _refusals(Path(name), self.place) as transformers:
+            self.unpack(Path(name))
+            yield transformers, Path(name)
+
+
+def _fresh(transformers: Any, folder: Path) -> Any:
+    about = transformers.AutoConfig.from_pretrained(folder, **OWN_FILES)
+    return _encoder_of(transformers.AutoModel.from_config(about, dtype=torch.float32).train())

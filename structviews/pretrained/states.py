@@ -30,21 +30,13 @@ PIECES_AT_ONCE = {"cpu": 2**10, "cuda": 2**14}
 
 
 class Block(NamedTuple):
-    """Windows of similar length, and their states.
+    """Windows of similar length, and their states."""
 
-    Attributes:
-        windows: ``(rows,)`` their numbers.
-        mask: ``(rows, longest)`` whether there is a piece, rather than padding.
-        own: ``(pieces,)`` where the pieces are in the flattened mask.
-        pieces: ``(pieces,)`` their indices among those of all windows.
-        states: ``(rows, longest, d)``.
-    """
-
-    windows: Array
-    mask: Tensor
-    own: Array
-    pieces: Array
-    states: Tensor
+    windows: Array  # (rows,), their numbers
+    mask: Tensor  # (rows, longest), whether there is a piece, rather than padding
+    own: Array  # (pieces,), where the pieces are in the flattened mask
+    pieces: Array  # (pieces,), their indices among those of all windows
+    states: Tensor  # (rows, longest, d)
 
     @property
     def piece_states(self) -> Tensor:
@@ -55,15 +47,7 @@ class Block(NamedTuple):
 def piece_blocks(
     model: Any, padding: int, ids: Array, lengths: Array, layers: tuple[int, ...] | None = None
 ) -> Iterator[Block]:
-    """Read windows, the longest first; with gradients, unless the encoder is frozen.
-
-    Args:
-        model: the encoder, a ``PreTrainedModel``.
-        padding: id of the padding piece.
-        ids: ``(p,)`` the pieces of all windows, one window after the other.
-        lengths: ``(w,)`` number of pieces of each window.
-        layers: whose mean is taken; 0 are the embeddings. By default the last one.
-    """
+    """Read windows, the longest first, with a ``PreTrainedModel``; see ``Pieces`` and ``_states``."""
     device = next(model.parameters()).device
     for windows, indices in _blocks(lengths, PIECES_AT_ONCE.get(device.type, PIECES_AT_ONCE["cuda"])):
         is_piece = indices >= 0
@@ -72,7 +56,7 @@ def piece_blocks(
 
 
 def _states(model: Any, ids: Tensor, mask: Tensor, layers: tuple[int, ...] | None) -> Tensor:
-    """The mean state of some layers, ``(rows, longest, d)``, of windows of ``ids (rows, longest)``."""
+    """The mean state of some layers, ``(rows, longest, d)``, of windows ``ids (rows, longest)`` or the last."""
     if layers in (None, (model.config.num_hidden_layers,)):
         last: Tensor = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
         return last
@@ -96,14 +80,7 @@ def _blocks(lengths: Array, at_once: int) -> Iterator[tuple[Array, Array]]:
 
 
 def word_states(encoder: Loaded, pieces: Pieces, layers: tuple[int, ...], pooling: str) -> Tensor:
-    """The vector of each word, ``(n, d)``, on the encoder's device.
-
-    Args:
-        encoder: the encoder.
-        pieces: of the words, by its aligner.
-        layers: whose mean is taken; 0 are the embeddings.
-        pooling: of a word's pieces: ``mean`` or ``first``.
-    """
+    """The vector of each word, ``(n, d)``, on the encoder's device, from its pieces; see ``Identity``."""
     device = next(encoder.model.parameters()).device
     states, order = [torch.empty(0, encoder.model.config.hidden_size, device=device)], [np.empty(0, np.int64)]
     for block in piece_blocks(encoder.model, encoder.pad, pieces.ids, pieces.lengths, layers):
@@ -122,16 +99,15 @@ def sentence_states(
 ) -> tuple[Tensor, Tensor | None]:
     """The vector of each sentence ``(B, d)``, and on request the states ``(p, d)`` of its pieces; no half precision.
 
-    Args:
-        model: the encoder, a ``PreTrainedModel``.
-        padding: id of the padding piece.
-        pieces: of the sentences.
-        pooling: ``mean`` of a sentence's pieces, with those that the tokeniser adds, or its ``first``.
-        states: whether to return the states.
+    A vector is the ``mean`` of a sentence's pieces, with those that the tokeniser adds, or its ``first``.
     """
     vectors, of_pieces, order, indices = [], [], [], []
     for block in piece_blocks(model, padding, pieces.ids, pieces.lengths):
-        vectors.append(_pooled(block, pooling))
+        mask = block.mask[:, :, None]
+        if pooling == FIRST:
+            vectors.append(_precise(block.states[:, 0]))
+        else:
+            vectors.append((_precise(block.states) * mask).sum(dim=1) / mask.sum(dim=1))
         order.append(block.windows)
         if states:
             of_pieces.append(_precise(block.piece_states))
@@ -144,27 +120,13 @@ def sentence_states(
     return found, torch.cat(of_pieces).index_select(0, send(to_tensor(inverse_of(np.concatenate(indices))), device))
 
 
-def _pooled(block: Block, pooling: str) -> Tensor:
-    """Vectors ``(rows, d)`` of the sentences of a block."""
-    if pooling == FIRST:
-        return _precise(block.states[:, 0])
-    mask = block.mask[:, :, None]
-    return (_precise(block.states) * mask).sum(dim=1) / mask.sum(dim=1)
-
-
 def _precise(states: Tensor) -> Tensor:
     """States in single precision or better."""
     return states.float() if states.dtype in (torch.bfloat16, torch.float16) else states
 
 
 class FrozenEncoder:
-    """A frozen encoder, loaded when it is first asked for states.
-
-    Args:
-        name: the encoder's, for messages.
-        folder: where it is.
-        identity: what decides its vectors.
-    """
+    """A frozen encoder, loaded when it is first asked for states; its name is for messages."""
 
     def __init__(self, name: str, folder: Path, identity: Identity):
         self.name = name
@@ -178,15 +140,7 @@ class FrozenEncoder:
 
     @classmethod
     def open(cls, encoder: str, pooling: str) -> Self:
-        """Find an encoder.
-
-        Args:
-            encoder: ``FOLDER_OR_HUB_ID[:LAYERS]``.
-            pooling: of a word's pieces.
-
-        Raises:
-            InputError: if it is not there, or does not have these layers.
-        """
+        """Find ``FOLDER_OR_HUB_ID[:LAYERS]``; InputError if it is not there, or does not have these layers."""
         named = EncoderName.of(encoder)
         folder = found_folder(named.name)
         dim, depth = read_sizes(folder)
@@ -215,11 +169,7 @@ class FrozenEncoder:
 
     @torch.no_grad()
     def states(self, sentences: Sequence[Sequence[str]]) -> Tensor:
-        """The vector of each word in its sentence, ``(n, d)``, float32, on the encoder's device.
-
-        Raises:
-            InputError: if the encoder cannot be loaded.
-        """
+        """The vector of each word in its sentence, ``(n, d)``, float32, on the encoder's device."""
         pieces = self._loaded.aligner.align(sentences)
         return word_states(self._loaded, pieces, self.identity.layers, self.identity.pooling)
 
@@ -235,13 +185,6 @@ class ContextualWords(Vocabulary):
     """The words of sentences, each with its state in the sentence, so that each is one beyond the vocabulary.
 
     The vocabulary itself is empty, and its table has one row, which no word reads.
-
-    Args:
-        encoder: whose states they are.
-
-    Attributes:
-        dim: dimension d of a vector.
-        identity: digest, 16 bytes, of what decides the vectors.
     """
 
     def __init__(self, encoder: FrozenEncoder):
@@ -251,11 +194,7 @@ class ContextualWords(Vocabulary):
         self.identity = encoder.identity.digest
 
     def look_up(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-        """See ``Vocabulary``; no two words have the same id.
-
-        Raises:
-            InputError: if the encoder cannot be loaded.
-        """
+        """See ``Vocabulary``; no two words have the same id."""
         return each_its_own(self.encoder.states(sentences).cpu().numpy())
 
     def to(self, device: str | torch.device) -> None:

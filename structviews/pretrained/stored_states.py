@@ -23,7 +23,7 @@ from structviews.errors import InputError
 from structviews.pretrained import alignment
 from structviews.pretrained.states import FrozenEncoder
 from structviews.runtime.files import creating, digest
-from structviews.runtime.seals import damaged, map_arrays, read_head, write_arrays
+from structviews.runtime.seals import damaged, read_head, read_tensors, write_arrays
 
 if TYPE_CHECKING:
     from structviews.runtime.terminal import OnProgress
@@ -37,10 +37,6 @@ class StoredStates:
     """The states of a corpus, opened for reading.
 
     A file's content is checked when it is first read. One that is damaged is made again, with a warning.
-
-    Args:
-        corpus: the corpus.
-        encoder: whose states they are.
     """
 
     def __init__(self, corpus: ParsedCorpus, encoder: FrozenEncoder):
@@ -77,19 +73,15 @@ class StoredStates:
     def read(self, number: int) -> np.ndarray:
         """As ``shard``, but raise InputError if they are missing or damaged."""
         path = self.file(number)
-        found = map_arrays(path, REMEDY, check=number not in self._verified)
-        is_right = read_head(path, REMEDY).notes == self._notes(number)
-        if not is_right or [each.shape for each in found.values()] != [(self.n_words(number), self._encoder.dim)]:
+        found, notes = read_tensors(path, REMEDY, check=number not in self._verified)
+        shapes = [each.shape for each in found.values()]
+        if notes != self._notes(number) or shapes != [(self.n_words(number), self._encoder.dim)]:
             raise damaged(path, "it is not of this shard of the corpus", REMEDY)
         self._verified.add(number)
-        return found[STATES]
+        return found[STATES].numpy()
 
     def compute(self, number: int) -> None:
-        """Compute the states ``(n, d)``, float16, of a shard, and write them.
-
-        Raises:
-            InputError: if a state is beyond float16.
-        """
+        """Compute the states ``(n, d)``, float16, of a shard, and write them; InputError if one is beyond float16."""
         states = self._encoder.states(self._corpus.shard(number)["tokens"].to_pylist()).cpu().numpy()
         with np.errstate(over="ignore"):
             half = states.astype(np.float16)
@@ -115,10 +107,7 @@ def folder_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> Path:
 
 
 def outdated(corpus: ParsedCorpus) -> dict[Path, int]:
-    """The folders of states that nothing reads any more, and their bytes.
-
-    They are of earlier versions of the corpus, or of earlier rules of alignment.
-    """
+    """The folders of states of earlier versions of the corpus, or of earlier rules of alignment, and their bytes."""
     found, path = {}, corpus.path.resolve()
     current = {"corpus": corpus.fingerprint, "alignment": alignment.VERSION}
     for folder in sorted(path.with_name(f"{path.name}.{STATES}").glob("*/")):
@@ -143,12 +132,8 @@ def store_states(
 ) -> Path:
     """Compute the states of all words of a corpus, or the rest of them where a call was stopped; return their folder.
 
-    Args:
-        corpus: the corpus.
-        encoder: the encoder.
-        announce: called before the first is computed with the number of words that are left, and the bytes that they
-            take.
-        progress: called with the number of sentences done and their total.
+    Before the first is computed, ``announce`` is called with the number of words that are left, and the bytes that they
+    take; ``progress`` is called with the number of sentences done and their total.
 
     Raises:
         InputError: if another process computes the same, the disk has too little space, or a state is beyond float16.

@@ -20,7 +20,7 @@ from structviews.encoding.kinds.joined import Member, holds_joined, join_runs
 from structviews.encoding.sentence_vectors import write_sentences
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
-from structviews.evaluation.senteval.scoring import place_of, score_with_bar
+from structviews.evaluation.senteval.scoring import score_with_bar, scored_vectors
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.parsing.backends import TREEBANK
 from structviews.parsing.parser import Options
@@ -198,7 +198,7 @@ def stored_results(job: Reproduction) -> dict[str, Any] | None:
     # Training that was killed early leaves a folder without weights.
     if not weight_files(job.folder):
         return None
-    description, file = place_of(job.folder, job.scored, job.protocol, job.recipe.evaluation.ensemble)
+    _, description, file = scored_vectors(job.folder, job.scored, job.protocol, job.recipe.evaluation.ensemble)
     found = load_results(job.folder, file)
     own = {"model": model_checksum(job.folder), "protocol": job.protocol.describe(), **description}
     return found if found and all(found.get(key) == value for key, value in own.items()) else None

@@ -134,8 +134,7 @@ def write_report(
         shown = show_sentences(dict(zip(names, runs, strict=True)), pool, labels, queries, precision, progress)
     progress("drawing")
     table = score_table(runs)
-    names_of_tasks = enumerate(table.header[table.n_fixed :])
-    tasks = [name for i, name in names_of_tasks if any(row.cells[i].figures for row in table.runs)]
+    tasks = table.scored_tasks
     content = {
         "title": f"Report on {names[0]}" if len(runs) == 1 else f"Report on {len(runs)} runs",
         "scores": scores(runs, tasks),
@@ -302,7 +301,7 @@ def with_trees(sentences: Sequence[Sentence], embedders: Sequence[Embedder]) -> 
     """The example sentences with trees; if they cannot be parsed, unchanged and with the reason."""
     reading = next((embedder for embedder in embedders if embedder.parsers), None)
     preparer = reading.preparer if reading else Preparer(embedders[0].preparer.parsed if embedders else Parsed())
-    needs = frozenset().union(*reading.reads) if reading else TREES  # also of views that it leaves out
+    needs = reading.needs_of(range(len(reading.views))) if reading else TREES  # also of views that it leaves out
     try:
         return preparer.prepare(sentences, needs), []
     except InputError as error:

@@ -14,8 +14,8 @@ from msgspec import Meta
 from structviews.errors import InputError, nearest
 from structviews.runs import RUNS
 from structviews.runs.bundled import or_bundled
-from structviews.runtime.documents import converted, parse_json
-from structviews.runtime.files import holds_something, new_folder, write_bytes
+from structviews.runtime.documents import checked, parse_json
+from structviews.runtime.files import new_folder, write_bytes
 from structviews.runtime.seals import read_head
 
 # What to do about a missing or damaged file of a run.
@@ -89,9 +89,7 @@ def model_checksum(run: Path) -> str:
 def copy_run(run: Path, folder: Path) -> None:
     """Copy a run whole, but for what only the continuation of its training needs, to a folder that is not there."""
     check_outside(run, folder)
-    if holds_something(folder):
-        raise InputError(f"{folder}: already exists: save to another folder")
-    with new_folder(folder) as copied:
+    with new_folder(folder, "save to another folder") as copied:
         shutil.copytree(run, copied, ignore=shutil.ignore_patterns(STATE, ".*"), dirs_exist_ok=True)
 
 
@@ -136,7 +134,7 @@ def read_log(run: Path) -> list[dict[str, Any]]:
 def _log_entry(line: bytes, source: str) -> dict[str, Any]:
     remedy = "remove this line"
     entry: dict[str, Any] = parse_json(line, LogEntry, source, remedy)
-    converted(metrics_of(entry), dict[str, float], source, remedy)
+    checked(metrics_of(entry), dict[str, float], source, remedy)
     return entry
 
 

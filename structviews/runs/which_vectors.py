@@ -81,14 +81,6 @@ class Representation(Settings):
                     f"{counted(len(views), 'view')}: give one each for {', '.join(views)}"
                 )
 
-    def included(self, n_views: int) -> list[int]:
-        """Indices of the views whose weight is not 0."""
-        return [i for i in range(n_views) if not self.view_weights or self.view_weights[i]]
-
-    def weights_of(self, chosen: Sequence[int]) -> list[float] | None:
-        """The weights of the views with these indices; None if all views have the same."""
-        return [self.view_weights[i] for i in chosen] if self.view_weights else None
-
     def for_similarity(self) -> Self:
         """The representation for similarity tasks."""
         return replace(

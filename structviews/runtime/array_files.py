@@ -1,13 +1,11 @@
-"""NumPy's files: read without executing or believing anything in them, and written block by block.
+"""NumPy's files: read without executing anything in them, and written block by block.
 
-An array larger than memory appears once it is complete. A journal beside it has the digest of each block, a line
-each, so that nothing damaged is resumed or read.
+A journal beside an array that is written so has the digest of each block, a line each, so that nothing damaged is
+resumed or read.
 """
 
 import io
-import math
 import os
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,16 +15,11 @@ import numpy as np
 
 from structviews.errors import InputError
 from structviews.runtime.files import digest, sync_folder, writing
-from structviews.runtime.machine import available_bytes, check_memory
 from structviews.runtime.wording import reason
 
 
 def map_array(path: Path) -> np.ndarray:
-    """Memory-map the array of a ``.npy`` file.
-
-    Raises:
-        InputError: if it is not an array, or is shorter than its header says.
-    """
+    """Memory-map a ``.npy`` file; raises InputError if it is not an array, or is shorter than its header says."""
     try:
         with np.errstate(over="ignore"):  # of the size that a header asks for
             array: object = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -40,63 +33,27 @@ def map_array(path: Path) -> np.ndarray:
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> list[np.ndarray]:
-    """Read arrays of an ``.npz`` file.
-
-    Raises:
-        InputError: if there is no such array, it is none of numbers or texts, or it does not fit in memory.
-    """
+    """Arrays of numbers or texts of an ``.npz`` file; raises InputError if one is missing or cannot be read."""
     try:
-        with zipfile.ZipFile(path) as members:
-            missing = [name for name in names if f"{name}.npy" not in members.namelist()]
-            if missing:
-                raise InputError(f"{path}: no array {missing[0]!r}: save {' and '.join(names)}")
-            return [read_member(path, members, name) for name in names]
-    except InputError:
-        raise
+        with np.errstate(over="ignore"), np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in names if name in file.files}
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or 'cannot be read'}: give a folder that has this file") from None
-    except Exception as error:  # so many are zipfile's and those of its decompressors
+    except Exception as error:  # so many are NumPy's, zipfile's and those of its decompressors
         raise InputError(f"{path}: not an npz file ({reason(error)}): write it with numpy.savez") from None
+    for name in names:
+        if not isinstance(arrays.get(name), np.ndarray):  # NumPy gives the bytes of what is none
+            raise InputError(f"{path}: no array {name!r}: save {' and '.join(names)}")
+    return list(arrays.values())
 
 
-def read_member(path: Path, members: zipfile.ZipFile, name: str) -> np.ndarray:
-    """Read one array of an ``.npz`` file."""
-    info = members.getinfo(f"{name}.npy")
-    with members.open(info) as stream:
-        try:
-            read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-            shape, by_columns, kind = read[np.lib.format.read_magic(stream)](stream)
-        except Exception as error:
-            raise InputError(f"{path}: {name} is not an array ({reason(error)}): write it with numpy.savez") from None
-        size = math.prod(shape) * kind.itemsize
-        if kind.hasobject or min(shape, default=0) < 0:
-            raise InputError(f"{path}: {name} is {kind} of shape {shape}, not numbers or texts: write it again")
-        if stream.tell() + size != info.file_size:
-            raise InputError(
-                f"{path}: {name} is {kind} of shape {shape}, which has {size:,} bytes, not the "
-                f"{info.file_size - stream.tell():,} of the file: write it again"
-            )
-        # Its bytes, and the array that is made of them.
-        check_memory(f"{path}: {name} of shape {shape}", 2 * size, available_bytes(), "give fewer rows")
-        content = stream.read()
-    if len(content) != size:
-        raise InputError(f"{path}: {name} ends early: copy the file again")
-    return np.frombuffer(content, kind).reshape(shape, order="F" if by_columns else "C")
-
-
-AT_ONCE = 8192
-"""Rows per write: at most this many are lost on interruption."""
+AT_ONCE = 8192  # rows per write: at most this many are lost on interruption
 
 Block = Callable[[int, int], np.ndarray]
 
 
 class Layout(NamedTuple):
-    """Where the blocks of an array ``(n, d)``, float32, are in its file.
-
-    Attributes:
-        n, d: its shape.
-        at_once: rows per block.
-    """
+    """Where the blocks, of ``at_once`` rows, of an array ``(n, d)``, float32, are in its file."""
 
     n: int
     d: int
@@ -125,19 +82,11 @@ class Layout(NamedTuple):
 
 
 def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block: Block) -> None:
-    """Write an array, or resume where an interrupted call stopped.
+    """Write an array, atomically, or resume where an interrupted call stopped; see ``writing``.
 
-    Args:
-        path: the file; written atomically.
-        partial: the partial file, in the same folder. Its name must identify the content, so that a call never
-            resumes a different array.
-        journal: the digests of the blocks; it stays, for ``read_blocks``.
-        layout: shape, and rows per block.
-        block: returns rows ``start`` to ``stop``, float32, ``(stop - start, d)``.
-
-    Raises:
-        InputError: if another process is writing the same file. If ``block`` raises an InputError, the partial file
-            is deleted; after any other error it stays.
+    The names of the partial file, in the same folder, and of the journal, which stays for ``read_blocks``, must
+    identify the content, so that a call never resumes a different array. ``block`` returns rows ``start`` to ``stop``,
+    float32, ``(stop - start, d)``. If it raises an InputError, the partial file is deleted; after others it stays.
     """
     with writing(path):
         digests = list(_sound(partial, journal, layout))

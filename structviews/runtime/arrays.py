@@ -16,19 +16,12 @@ def stable_argsort(keys: Array) -> Array:
 
 
 class Groups(NamedTuple):
-    """n items grouped by equal value.
+    """n items grouped by equal value."""
 
-    Attributes:
-        distinct: ``(U,)`` distinct values, ascending.
-        inverse: ``(n,)`` index of each item's value in ``distinct``.
-        places: ``(n,)`` indices of the items, stably sorted by value.
-        starts: ``(U,)`` start of each value's group in ``places``.
-    """
-
-    distinct: Array
-    inverse: Array
-    places: Array
-    starts: Array
+    distinct: Array  # ``(U,)`` values, ascending
+    inverse: Array  # ``(n,)`` index of each item's value in ``distinct``
+    places: Array  # ``(n,)`` indices of the items, stably sorted by value
+    starts: Array  # ``(U,)`` start of each value's group in ``places``
 
 
 def group(values: Array, limit: int) -> Groups:
@@ -75,10 +68,7 @@ def word_hashes(words: "pa.StringArray") -> Array:
 
 
 def row_hashes(values: Array, offsets: Array) -> Array:
-    """A hash ``(rows,)``, uint64, of the values of each row and their order.
-
-    Two different rows collide with a probability of about 2**-64.
-    """
+    """A hash ``(rows,)``, uint64, of the values of each row in order; two collide with a probability of 2**-64."""
     positions = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
     with np.errstate(over="ignore"):
         hashes = mix(values + mix(positions.astype(np.uint64)))

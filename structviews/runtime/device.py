@@ -31,11 +31,7 @@ def best_device() -> torch.device:
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
-    """Within the block, the named device is the best one; an empty name changes nothing.
-
-    Raises:
-        InputError: if PyTorch cannot use it.
-    """
+    """Within the block, the named device is the best one; an empty name changes nothing; see ``check_device``."""
     if not name:
         yield
         return
@@ -55,11 +51,7 @@ def free_bytes(device: torch.device) -> int | None:
 
 
 def move(module: nn.Module, device: str | torch.device) -> None:
-    """Move a module's weights to ``device``.
-
-    Raises:
-        InputError: if the device does not exist.
-    """
+    """Move a module's weights to ``device``; raise InputError if it does not exist."""
     try:
         module.to(device)
     except (RuntimeError, AssertionError) as error:
@@ -111,24 +103,13 @@ def check_precision(precision: str) -> None:
 
 
 def half_precision(precision: str, device: torch.device) -> bool:
-    """Whether to train in bf16.
-
-    ``auto`` does so if the device supports bf16 in hardware, which makes encoders of a few hundred
-    dimensions about twice as fast (docs/performance.md).
-
-    Raises:
-        InputError: for a precision that is not one of ``PRECISIONS``.
-    """
+    """Whether to train in bf16; ``auto`` does so if the device supports it in hardware. See ``check_precision``."""
     check_precision(precision)
     return precision == "bf16" or (precision == "auto" and multiplies_half(device))
 
 
 def encodes_in(precision: str, device: torch.device) -> str:
-    """In what to encode: ``fp32`` or ``bf16``. ``auto`` takes bf16 on a CPU that supports it in hardware.
-
-    Raises:
-        InputError: for a precision that is not one of ``PRECISIONS``.
-    """
+    """In what to encode: ``fp32`` or ``bf16``, which ``auto`` takes on a CPU that supports it in hardware."""
     check_precision(precision)
     if precision == "auto":
         return "bf16" if device.type == "cpu" and multiplies_half(device) else "fp32"
@@ -146,13 +127,8 @@ class TooLargeError(ValueError):
 class Unfilled(TorchFunctionMode):
     """A context in which nothing is filled with random values, so that weights hold what their memory held.
 
-    On the device ``meta`` such fills would also import PyTorch's compiler, which takes a second.
-
-    Args:
-        most: how many numbers new tensors may have in all; None for any number.
-
-    Raises:
-        TooLargeError: within the block, before it takes memory for more.
+    On ``meta``, such fills would import PyTorch's compiler, which takes a second. New tensors may have at most ``most``
+    numbers in all; before memory is taken for more, TooLargeError is raised.
     """
 
     def __init__(self, most: int | None = None):

@@ -1,4 +1,4 @@
-"""The one reader of JSON, JSON lines and TOML: what is wrong with a file is one line with its place and a remedy.
+"""The one reader of JSON and TOML: what is wrong with a file is one line with its place and a remedy.
 
 A document's type is a ``TypedDict`` next to the code that writes it. Documents that only this package writes are
 sealed: they hold a checksum of their own content.
@@ -7,9 +7,10 @@ sealed: they hold a checksum of their own content.
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,6 @@ from structviews.errors import InputError
 from structviews.runtime.files import write_bytes
 from structviews.runtime.wording import reason
 
-T = TypeVar("T")
 CHECKSUM = "checksum"
 BOM = b"\xef\xbb\xbf"
 # Of a TOML file, which holds settings: bytes, as a key of ten thousand parts takes seconds, and tables within tables.
@@ -28,35 +28,19 @@ UNREADABLE = (ValueError, RecursionError)
 
 
 def checked(content: Any, kind: Any, source: object, remedy: str) -> Any:
-    """The content of a document, unchanged, if it has the type ``kind``; it may have further keys.
+    """The content of a document, further keys included, or an instance of a dataclass, if it has the type ``kind``.
 
-    Args:
-        content: what JSON or TOML gives.
-        kind: such as a ``TypedDict`` or ``list[int]``.
-        source: the file, for messages.
-        remedy: what the user can do.
-
-    Raises:
-        InputError: if it has not; names the value's path in the document.
+    Else raises InputError, which names the source and the value's path in the document.
     """
-    converted(content, kind, source, remedy)
-    return content
-
-
-def converted(content: object, kind: type[T], source: object, remedy: str) -> T:
-    """As ``checked``, but an instance of ``kind``, such as a dataclass."""
     try:
-        return msgspec.convert(content, kind)
+        found = msgspec.convert(content, kind)
     except UNREADABLE as error:
         raise InputError(f"{source}: {reason(error)}: {remedy}") from None
+    return found if is_dataclass(kind) else content
 
 
 def read_json(path: Path, kind: Any, remedy: str) -> Any:
-    """Read a JSON file of the type ``kind``; see ``checked``.
-
-    Raises:
-        InputError: if it cannot be read, or is of another type.
-    """
+    """Read a JSON file of the type ``kind``; raises InputError if it cannot be read, or is of another type."""
     return parse_json(_content(path, remedy), kind, path, remedy)
 
 
@@ -69,22 +53,8 @@ def parse_json(content: bytes, kind: Any, source: object, remedy: str) -> Any:
     return checked(parsed, kind, source, remedy)
 
 
-def read_lines(path: Path, kind: Any, remedy: str) -> Iterator[Any]:
-    """Read a file with a JSON document of the type ``kind`` on each line; see ``checked``.
-
-    Raises:
-        InputError: if it cannot be read; names the line.
-    """
-    lines = _content(path, remedy).removeprefix(BOM).splitlines()
-    return (parse_json(line, kind, f"{path}:{number}", remedy) for number, line in enumerate(lines, 1))
-
-
 def read_toml(path: Path, remedy: str) -> dict[str, Any]:
-    """Read a TOML file.
-
-    Raises:
-        InputError: if it cannot be read, or is too large for settings.
-    """
+    """Read a TOML file; raises InputError if it cannot be read, or is too large for settings."""
     content = _content(path, remedy)
     if len(content) > MOST_TOML:
         raise InputError(f"{path}: {len(content):,} bytes, more than the {MOST_TOML:,} of a file of settings: {remedy}")
@@ -107,10 +77,7 @@ def _check_depth(content: object, deepest: int) -> None:
 def write_json(path: Path, content: Mapping[str, Any], sealed: bool = True) -> None:
     """Write JSON atomically, with sorted keys, so that equal content gives equal bytes.
 
-    Args:
-        path: the file.
-        content: what it holds.
-        sealed: whether to add its checksum, which ``read_sealed`` asks for.
+    Sealed, it has its checksum, which ``read_sealed`` asks for.
     """
     whole = {**content, CHECKSUM: checksum(content)} if sealed else content
     text = json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
@@ -118,11 +85,7 @@ def write_json(path: Path, content: Mapping[str, Any], sealed: bool = True) -> N
 
 
 def read_sealed(path: Path, kind: Any, remedy: str) -> Any:
-    """Read what ``write_json`` sealed.
-
-    Raises:
-        InputError: if it cannot be read, is of another type, or was changed since.
-    """
+    """Read what ``write_json`` sealed; raises InputError if it cannot be read, is of another type, or was changed."""
     content = read_json(path, dict[str, Any], remedy)
     if content.get(CHECKSUM) != checksum(content):
         raise InputError(f"{path}: damaged: its checksum does not match its content: {remedy}")

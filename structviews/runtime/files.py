@@ -21,45 +21,51 @@ from filelock import FileLock, Timeout
 
 from structviews.errors import InputError
 
+ANOTHER = "give another folder with --out"
 # Characters of a command line that a message shows.
 SHOWN = 80
 LOCK = re.compile(r"\.(?P<name>.+)\.lock")
-TEMPORARY = re.compile(r"\..+\.(?P<host>[^.]+)-(?P<process>\d+)\.tmp")
+HOST = re.sub(r"[^A-Za-z0-9_]", "_", platform.node()) or "here"
+TEMPORARY = re.compile(rf"\..+\.{HOST}-(?P<process>\d+)\.tmp")
 
 
 def temporary_name(path: Path) -> Path:
     """Where to write what will be renamed to ``path``; another process gets another name."""
-    return path.with_name(f".{path.name}.{_host()}-{os.getpid()}.tmp")
+    return path.with_name(f".{path.name}.{HOST}-{os.getpid()}.tmp")
 
 
 @contextmanager
 def writing(path: Path, patience: float = 0) -> Iterator[None]:
     """Hold the lock on a file or folder while writing it, and delete what dead writers of it left behind.
 
-    Args:
-        path: the file or folder; need not exist, but the folder above it must.
-        patience: seconds to wait for another writer, as where each adds to what the others wrote.
+    The folder above it must exist. ``patience`` is how many seconds to wait for another writer.
 
     Raises:
         InputError: if another process, which the message names, holds it.
         OSError: if the place cannot be written.
     """
     path = path.absolute()
-    lock_file = _lock_file(path)
+    lock_file = path.with_name(f".{path.name}.lock")
     try:
         path.parent.stat()  # FileLock would create it
         lock = FileLock(lock_file, timeout=patience)
         lock.acquire()
     except Timeout:
-        raise InputError(
-            f"{path} is being written by {_holder(lock_file)}: wait until it has finished, or give another place"
-        ) from None
+        holder = ""
+        with suppress(OSError, UnicodeDecodeError):
+            holder = lock_file.read_text("utf-8")[: 4 * SHOWN]
+        remedy = "wait until it has finished, or give another place"
+        raise InputError(f"{path} is being written by {holder or 'another process'}: {remedy}") from None
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from None
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    shown = command if len(command) <= SHOWN else f"{command[:SHOWN]}..."
     try:
         with suppress(OSError):  # a full disk; it only tells others who it is
-            lock_file.write_text(_self(), "utf-8")
-        sweep(path)
+            lock_file.write_text(
+                f"process {os.getpid()} on {platform.node()} ({shown}, since {datetime.now():%H:%M})", "utf-8"
+            )
+        _sweep(path)
         yield
     finally:
         with suppress(OSError):  # while the lock is held: others notice that theirs is on a file without a name
@@ -68,16 +74,8 @@ def writing(path: Path, patience: float = 0) -> Iterator[None]:
 
 
 @contextmanager
-def creating(path: Path, remedy: str = "give another folder with --out") -> Iterator[None]:
-    """As ``writing``, for a folder; also makes the missing folders above it, which go again if nothing is written.
-
-    Args:
-        path: the folder.
-        remedy: what to do if they cannot be made.
-
-    Raises:
-        InputError: also if they cannot be made.
-    """
+def creating(path: Path, remedy: str = ANOTHER) -> Iterator[None]:
+    """As ``writing``, for a folder; also makes the missing folders above it, which go again if nothing is written."""
     missing = [each for each in path.absolute().parents if not each.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -94,8 +92,7 @@ def creating(path: Path, remedy: str = "give another folder with --out") -> Iter
 
 def clear(path: Path) -> None:
     """Delete what a writer left that died when ``path`` was already there, so that nobody has to write it again."""
-    path = path.absolute()
-    if _lock_file(path).exists():
+    if path.with_name(f".{path.name}.lock").exists():
         with suppress(OSError, InputError), writing(path):
             pass
 
@@ -109,26 +106,18 @@ def clear_below(folder: Path) -> None:
                 clear(Path(below) / lock["name"])
 
 
-def _lock_file(path: Path) -> Path:
-    return path.with_name(f".{path.name}.lock")
-
-
-def sweep(path: Path) -> None:
+def _sweep(path: Path) -> None:
     """Delete what dead processes on this machine left of ``path``, of its hidden companions, and of the files in it."""
-    beside = (each for each in _entries(path.parent) if re.match(rf"\.+{re.escape(path.name)}\.", each.name))
+    beside: list[Path] = []
+    with suppress(OSError):  # a folder that may be written but not listed
+        beside = [each for each in path.parent.iterdir() if re.match(rf"\.+{re.escape(path.name)}\.", each.name)]
     for each in (*beside, *(path.rglob(".*.tmp") if path.is_dir() else ())):
         found = TEMPORARY.fullmatch(each.name)
-        if found and found["host"] == _host() and not _alive(int(found["process"])):
+        if found and not _alive(int(found["process"])):
             if each.is_dir():
                 shutil.rmtree(each, ignore_errors=True)
             else:
                 each.unlink(missing_ok=True)
-
-
-def _entries(folder: Path) -> list[Path]:
-    with suppress(OSError):
-        return list(folder.iterdir())
-    return []
 
 
 def _alive(process: int) -> bool:
@@ -144,28 +133,8 @@ def _alive(process: int) -> bool:
     return True
 
 
-def _host() -> str:
-    return re.sub(r"[^A-Za-z0-9_]", "_", platform.node()) or "here"
-
-
-def _self() -> str:
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    shown = command if len(command) <= SHOWN else f"{command[:SHOWN]}..."
-    return f"process {os.getpid()} on {platform.node()} ({shown}, since {datetime.now():%H:%M})"
-
-
-def _holder(lock_file: Path) -> str:
-    with suppress(OSError, UnicodeDecodeError):
-        return lock_file.read_text("utf-8")[: 4 * SHOWN] or "another process"
-    return "another process"
-
-
 def text_lines(path: Path) -> list[str]:
-    r"""The lines of a text file, split at ``\n`` and ``\r\n`` only, as in ``parse`` and ``encode``.
-
-    Raises:
-        InputError: if the file cannot be read, is not UTF-8 or is empty.
-    """
+    r"""The lines, one or more, of a UTF-8 text, split at ``\n`` and ``\r\n`` only, as ``parse`` and ``encode`` do."""
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as error:
@@ -216,10 +185,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def digest(*parts: Any) -> str:
-    """Digest of bytes in several parts: 128-bit XXH3, which finds damage as surely as SHA-256, in a tenth of its time.
-
-    Neither would stop somebody who damages a file on purpose and makes its digest right.
-    """
+    """128-bit XXH3 of bytes in several parts, which finds damage as surely as SHA-256, in a tenth of its time."""
     found = xxhash.xxh3_128()
     for part in parts:
         found.update(part)
@@ -233,17 +199,12 @@ def file_hash(path: Path) -> str:
 
 
 @contextmanager
-def new_folder(out: Path) -> Iterator[Path]:
-    """A temporary folder that is renamed to ``out`` when the block ends without an error; see ``writing``.
-
-    Raises:
-        InputError: if ``out`` already exists and is not an empty folder, cannot be created, or is being made by another
-            process.
-    """
+def new_folder(out: Path, remedy: str = ANOTHER) -> Iterator[Path]:
+    """A temporary folder that is renamed to ``out``, new or empty, when the block ends well; see ``creating``."""
     named, out = out, out.resolve()
-    with creating(out):
-        if holds_something(out):
-            raise InputError(f"{named}: already exists: give another folder with --out")
+    with creating(out, remedy):
+        if any(out.iterdir()) if out.is_dir() else out.exists():
+            raise InputError(f"{named}: already exists: {remedy}")
         temporary = temporary_name(out)
         try:
             temporary.mkdir()
@@ -256,8 +217,3 @@ def new_folder(out: Path) -> Iterator[Path]:
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
         sync_folder(out.parent)
-
-
-def holds_something(path: Path) -> bool:
-    """Whether a path exists and is not an empty folder."""
-    return any(path.iterdir()) if path.is_dir() else path.exists()

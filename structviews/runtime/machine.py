@@ -20,13 +20,10 @@ OLD_GROUP_FILES = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inac
 
 
 def keep_freed_memory() -> bool:
-    """Make malloc keep freed memory for later allocations instead of returning it to the system.
+    """Make malloc keep freed memory instead of returning it to the system; returns whether it worked (it needs glibc).
 
     A training step frees hundreds of megabytes. By default glibc returns large blocks to the system, which
     hands them out again, page by page and zeroed, in the next step. This takes a tenth of the step's time or more.
-
-    Returns:
-        Whether it worked; it needs glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is None:
@@ -35,46 +32,25 @@ def keep_freed_memory() -> bool:
     return all([mallopt(M_MMAP_MAX, 0), mallopt(M_TRIM_THRESHOLD, NEVER), mallopt(M_TOP_PAD, PAD)])
 
 
-def keep_few_shapes() -> None:
-    """Limit oneDNN's cache of matrix-product primitives to a few shapes; call this before importing torch.
-
-    By default it holds 1,024 shapes, each with its own buffers, and a server that batches whatever requests are
-    waiting keeps producing new shapes. Parsing sentences alone and in small batches takes 94 MB with the default and
-    46 MB with this limit. The products of one sentence must all fit: with 16 shapes it takes twice the time.
-    """
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(name, "128")
-
-
 def available_bytes() -> int | None:
-    """Memory that this process may still take: of the machine, and of its control group; None if it is not known."""
-    return min(filter(None, (_of_machine(), *_of_groups())), default=None)
+    """Memory that this process may still take: of the machine, and of its control groups; None if it is not known."""
+    try:
+        found = dict(line.split(":") for line in (PROC / "meminfo").read_text().splitlines())
+        of_machine = 1024 * int(found["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):  # not Linux: all that it has, as what is free is not told
+        pages: list[int] = [os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE") if hasattr(os, "sysconf")]
+        of_machine = math.prod(pages) if pages else 0
+    return min(filter(None, (of_machine, *_left_in_groups())), default=None)
 
 
 def check_memory(what: str, needed: int, available: int | None, remedy: str) -> None:
-    """Raise InputError if ``needed`` bytes are more than are available, before they are taken.
-
-    Args:
-        what: what needs them.
-        needed: bytes.
-        available: bytes; None if it is not known, which is never too little.
-        remedy: which setting to lower.
-    """
+    """Raise InputError if ``what`` needs more bytes than are available, before they are taken; None is enough."""
     if available is not None and needed > available:
         needs, has = needed / 1e9, available / 1e9
         raise InputError(f"{what}: needs about {needs:,.1f} GB of memory, and {has:,.1f} GB are free: {remedy}")
 
 
-def _of_machine() -> int | None:
-    try:
-        found = dict(line.split(":") for line in (PROC / "meminfo").read_text().splitlines())
-        return 1024 * int(found["MemAvailable"].split()[0])
-    except (OSError, KeyError, ValueError):  # not Linux: all that it has, as what is free is not told
-        pages: list[int] = [os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE") if hasattr(os, "sysconf")]
-        return math.prod(pages) if pages else None
-
-
-def _of_groups() -> Iterator[int]:
+def _left_in_groups() -> Iterator[int]:
     """What each control group that this process is in, and that has a limit, has left."""
     try:
         lines = (PROC / "self/cgroup").read_text().splitlines()

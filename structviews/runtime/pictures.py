@@ -5,7 +5,7 @@ from collections.abc import Callable
 from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from structviews.errors import InputError
 from structviews.runtime.files import write_output
@@ -42,11 +42,7 @@ def check_file(path: Path, kinds: tuple[str, ...] = KINDS, what: str = "pictures
 
 
 def write_picture(path: Path, make: Callable[[], "Figure"]) -> None:
-    """Save the figure that ``make`` returns, atomically; equal figures give equal bytes.
-
-    Raises:
-        InputError: if the suffix is not one of ``KINDS``, the folder does not exist or matplotlib is missing.
-    """
+    """Save the figure that ``make`` returns, atomically, see ``check_file``; equal figures give equal bytes."""
     check_file(path)
     require_matplotlib("a picture")
     from matplotlib import rc_context  # noqa: PLC0415  only here
@@ -63,33 +59,17 @@ def write_picture(path: Path, make: Callable[[], "Figure"]) -> None:
 def inline_svg(make: Callable[[], "Figure"], name: str) -> str:
     """The figure that ``make`` returns, as an SVG element for a page that defines the CSS variables of ``NAMED``.
 
-    Args:
-        make: returns the figure; parts without a colour of their own get the page's.
-        name: name of the figure, unique in the page; also its label for screen readers.
+    Parts without a colour of their own get the page's. The name is unique in the page, and a label for screen readers.
     """
     from matplotlib import rc_context  # noqa: PLC0415  only here
 
     buffer = BytesIO()
-    colours = rc_context(
-        {
-            "text.color": INK,
-            "axes.labelcolor": INK,
-            "axes.titlecolor": INK,
-            "xtick.labelcolor": INK,
-            "ytick.labelcolor": INK,
-            "axes.edgecolor": FAINT,
-            "xtick.color": FAINT,
-            "ytick.color": FAINT,
-            "grid.color": FAINT,
-            "figure.facecolor": PAPER,
-            "axes.facecolor": "none",
-            "savefig.facecolor": "none",
-            "svg.fonttype": "none",
-            # Element ids are derived from this and must be unique in the page.
-            "svg.hashsalt": name,
-        }
-    )
-    with colours:
+    inked = ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor")
+    faint = ("axes.edgecolor", "xtick.color", "ytick.color", "grid.color")
+    settings: Any = dict.fromkeys(inked, INK) | dict.fromkeys(faint, FAINT) | {"figure.facecolor": PAPER}
+    settings |= dict.fromkeys(("axes.facecolor", "savefig.facecolor", "svg.fonttype"), "none")
+    # Element ids are derived from the salt and must be unique in the page.
+    with rc_context(settings | {"svg.hashsalt": name}):
         make().savefig(buffer, format="svg", metadata={"Date": None})
     text = buffer.getvalue().decode()
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text[text.index("<svg") :], flags=re.S)

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 from structviews.errors import InputError
 
+# Time for a worker that closed its pipe to end by itself, so that its exit code is there.
 SECONDS_TO_EXIT = 5.0
-"""Time for a worker that closed its pipe to end by itself, so that its exit code is there."""
+# What a worker sends: how far a call is, its result, or what it raised.
 REPORT, RESULT, ERROR = range(3)
-"""What a worker sends: how far a call is, its result, or what it raised."""
 OnReport = Callable[[float], None]
 
 
@@ -73,9 +73,8 @@ class Engine(NamedTuple):
     """Runs function calls, possibly in other processes.
 
     Attributes:
-        submit: takes a module-level function and its arguments and returns the future of its result. With
-            ``on_report``, which may be called from another thread, it passes on what the function reports, if the
-            engine can.
+        submit: takes a module-level function and its arguments and returns the future of its result. ``on_report``,
+            which may be called from another thread, is told what the function reports, if the engine can.
         capacity: returns how many calls to keep pending, so that all workers are busy and memory is bounded.
     """
 
@@ -100,15 +99,9 @@ def here() -> Iterator[Engine]:
 def in_processes(workers: int, load: Callable[[], Any]) -> Iterator[Engine]:
     """Call functions in worker processes that end with the block, or when this process dies.
 
-    What a function raises, its future raises; what cannot be pickled is an error of its future too. Once a worker has
-    died, all futures without a result and all further calls of ``submit`` raise InputError.
-
-    Args:
-        workers: number of processes.
-        load: called first by each worker, so that all load their resources at the same time.
-
-    Raises:
-        InputError: in the block, if a worker process died or could not start.
+    Each calls ``load`` first, so that all load their resources at the same time. What a function raises, its future
+    raises; what cannot be pickled is an error of its future too. Once a worker has died, all futures without a result
+    and all further calls of ``submit`` raise InputError.
     """
     pool = Pool()
     try:
@@ -191,9 +184,7 @@ class WorkerDied(Exception):  # noqa: N818 - not an error of the caller
 class Worker:
     """A process that makes one call after another; starts with the object.
 
-    Attributes:
-        process: any thread may kill it; all else is for one thread, as a process can be waited for only once.
-        pipe: this process's end.
+    Any thread may kill ``process``; all else is for one thread, as a process can be waited for only once.
     """
 
     def __init__(self) -> None:
@@ -210,12 +201,7 @@ class Worker:
             end_of_worker.close()
 
     def call(self, call: Call) -> Any:
-        """The result of a call in the process; passes on what it reports.
-
-        Raises:
-            WorkerDied: if the process died.
-            BaseException: what the function raised.
-        """
+        """The result of a call in the process; passes on what it reports, and raises what the function raised."""
         message = pickle.dumps((call.function, call.arguments))
         try:
             self.pipe.send_bytes(message)
@@ -323,12 +309,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error
-    """Training was stopped by a signal; its state is saved.
-
-    Attributes:
-        signal: number of the signal.
-        step: steps taken so far.
-    """
+    """Training was stopped by a signal after so many steps; its state is saved."""
 
     def __init__(self, signal_number: int, step: int):
         super().__init__(f"stopped at step {step}")
@@ -343,20 +324,21 @@ def stop_signals() -> Iterator[Callable[[], int]]:
     A second signal ends the process immediately, unless torchrun started it: torchrun forwards signals that the
     terminal has already sent to all processes, and has its own timeout.
     """
-    came = [0]
+    received = 0
     passed_on = "TORCHELASTIC_RUN_ID" in os.environ
     old: dict[int, Any] = {}
 
     def note(number: int, _frame: object) -> None:
-        if came[0] and not passed_on:
+        nonlocal received
+        if received and not passed_on:
             os._exit(128 + number)
-        came[0] = came[0] or number
+        received = received or number
 
     # Only the main thread may set signal handlers.
     if current_thread() is main_thread():
         old = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: came[0]
+        yield lambda: received
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)

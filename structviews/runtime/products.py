@@ -1,22 +1,18 @@
-"""Matrix products with a constant weight, prepared once for many calls; for inference.
+"""Matrix products with a constant weight, prepared once for many calls; for inference. Shapes: n rows.
 
-On the CPU, oneDNN multiplies by a weight that it has laid out for its own loops: for the shapes of our encoders 2.3
-times as fast as ``torch.mm`` in fp32 on a CPU that MKL does not favour, and a tenth faster in bf16
-(docs/performance.md). It prepares a product for each new number of rows, which takes as long as multiplying a hundred
-rows; so rows are padded to few numbers, by an eighth at most.
+On the CPU, oneDNN multiplies by a weight that it has laid out for its own loops, for the shapes of our encoders a
+tenth to twice as fast as ``linear`` (docs/performance.md). It prepares a product for each new number of rows, which
+takes as long as multiplying a hundred rows; so rows are padded to few numbers, by an eighth at most.
 
-Their results go to buffers that calls in a row use again: the system gives large blocks of memory back and forth page
-by page, and filling a fresh one takes as long as a fifth of encoding does. Within ``reused``, or after ``keep``, a
-thread keeps its buffers from one call of ``scratch`` to the next.
-
-Shapes: n rows.
+The system gives large blocks of memory back and forth page by page, and filling a fresh one takes as long as a fifth
+of encoding does. So within ``reused``, or after ``keep``, a thread keeps the buffers of ``scratch``.
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import torch
@@ -35,39 +31,36 @@ T = TypeVar("T")
 COMPARED = 8
 
 
-class _Weights:
-    """A module's weights as they were when something was prepared of them.
+class _Prepared(NamedTuple):
+    """What was prepared of a module's weights, how, and the weights as they were then.
 
     PyTorch counts the changes of a weight, but not those by fused optimisers, so some of its numbers are compared too.
     They are looked up in place: making these views takes longer than reading them. The views also keep the weights'
     memory, so that no other weight is at the same address.
     """
 
-    def __init__(self, module: nn.Module):
-        weights = _weights(module)
-        self._states = [*map(_state, weights)]
-        self._some = [*map(_some, weights)]
-        self._numbers = self._read()
-
-    def _read(self) -> Tensor:
-        return torch.cat(self._some) if self._some else torch.empty(0)
-
-    def are_of(self, module: nn.Module) -> bool:
-        """Whether the module has these weights, unchanged."""
-        return [*map(_state, _weights(module))] == self._states and torch.equal(self._read(), self._numbers)
+    how: Hashable
+    states: Sequence[tuple[object, ...]]
+    some: list[Tensor]
+    numbers: Tensor
+    result: Any
 
 
-# What was prepared of each module, how, and of which weights.
-_known: "WeakKeyDictionary[nn.Module, tuple[Hashable, _Weights, Any]]" = WeakKeyDictionary()
+_prepared: "WeakKeyDictionary[nn.Module, _Prepared]" = WeakKeyDictionary()
 
 
-def prepared(module: nn.Module, how: Hashable, make: Callable[[], T]) -> T:
-    """What ``make`` prepares of a module's weights; kept until they change, or it is to be prepared otherwise."""
-    known = _known.get(module)
-    if known is None or known[0] != how or not known[1].are_of(module):
-        known = _known[module] = how, _Weights(module), make()
-    made: T = known[2]
-    return made
+def prepared(module: nn.Module, how: Hashable, prepare: Callable[[], T]) -> T:
+    """What ``prepare`` makes of a module's weights; stored until they change, or it is to be prepared otherwise."""
+    weights = _weights(module)
+    states = [(w.data_ptr(), w.shape, w.stride(), None if w.is_inference() else w._version) for w in weights]
+    stored = _prepared.get(module)
+    is_same = stored is not None and stored.how == how and stored.states == states
+    if stored is None or not is_same or not torch.equal(_numbers(stored.some), stored.numbers):
+        steps = [max(1, weight.numel() // COMPARED) for weight in weights]
+        # In whatever order a weight stores its numbers.
+        some = [w.detach().as_strided((-(-w.numel() // n),), (n,)) for w, n in zip(weights, steps, strict=True)]
+        stored = _prepared[module] = _Prepared(how, states, some, _numbers(some), prepare())
+    return cast(T, stored.result)
 
 
 def _weights(module: nn.Module) -> list[Tensor]:
@@ -76,47 +69,37 @@ def _weights(module: nn.Module) -> list[Tensor]:
     return own + [weight for part in module._modules.values() if part is not None for weight in _weights(part)]
 
 
-def _state(weight: Tensor) -> tuple[object, ...]:
-    """What tells that a weight has changed, except for its numbers."""
-    version = None if weight.is_inference() else weight._version
-    return weight.data_ptr(), weight.shape, weight.stride(), version
-
-
-def _some(weight: Tensor) -> Tensor:
-    """A view of some of a weight's numbers, in whatever order it stores them."""
-    step = max(1, weight.numel() // COMPARED)
-    return weight.detach().as_strided((-(-weight.numel() // step),), (step,))
+def _numbers(some: list[Tensor]) -> Tensor:
+    return torch.cat(some) if some else torch.empty(0)
 
 
 class Product:
     """``rows @ weight.T + bias``, without gradients.
 
-    Args:
-        weight: ``(outputs, inputs)``.
-        bias: ``(outputs,)``, or None for none.
-        precision: ``fp32`` (the weight's own dtype) or ``bf16``.
-
-    Attributes:
-        outputs: number of outputs.
-        dtype: of the results: bfloat16 for ``bf16``, else that of the weight.
+    The weight is ``(outputs, inputs)``, the bias ``(outputs,)``. For the precision ``bf16`` results are of this dtype,
+    for ``fp32`` of the weight's own.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, precision: str = "fp32"):
-        weight, self._bias = weight.detach(), None if bias is None else bias.detach().contiguous()
+        weight, bias = weight.detach(), None if bias is None else bias.detach().contiguous()
         self.dtype = torch.bfloat16 if precision == "bf16" else weight.dtype
         self.outputs = len(weight)
-        self._padded = _has_packed(self.dtype, weight.device)
+        has_packed = self.dtype == torch.float32 or (self.dtype == torch.bfloat16 and multiplies_half(weight.device))
+        self._padded = has_packed and weight.device.type == "cpu" and torch.backends.mkldnn.is_available()
+        self._multiply: Callable[[Tensor], Tensor]
         if self._padded:
-            self._multiply = _packed(weight.to(self.dtype), self._bias)
+            # PyTorch has no public API for these products; torch.compile uses the same operators.
+            packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(self.dtype).contiguous())
+            pointwise = torch.ops.mkldnn._linear_pointwise.default
+            self._multiply = lambda rows: pointwise(rows, packed, bias, "none", [], "")
         else:
-            of_dtype = weight.to(self.dtype), None if self._bias is None else self._bias.to(self.dtype)
+            of_dtype = weight.to(self.dtype), None if bias is None else bias.to(self.dtype)
             self._multiply = lambda rows: linear(rows, *of_dtype)
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """The products ``(n, outputs)`` of ``rows (n, inputs)``, which may have any floating-point dtype.
+        """The products ``(n, outputs)`` of ``rows (n, inputs)``, of any floating-point dtype.
 
-        For more than ``ROWS`` rows the results are copied together: a caller that can use them block by block saves
-        that copy.
+        Those of more than ``ROWS`` rows are copied together: a caller that uses them block by block saves that copy.
         """
         if not self._padded:
             return self._multiply(rows.to(self.dtype))
@@ -161,66 +144,38 @@ def padded(n: int) -> int:
     return -(-n >> zeros) << zeros
 
 
-def _has_packed(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether oneDNN multiplies matrices of this dtype."""
-    if device.type != "cpu" or not torch.backends.mkldnn.is_available():
-        return False
-    return dtype == torch.float32 or (dtype == torch.bfloat16 and multiplies_half(device))
+class _Buffers(threading.local):
+    by_name: dict[tuple[str, torch.dtype, torch.device], Tensor] | None = None
 
 
-# PyTorch has no public API for these products; torch.compile uses the same operators.
-
-
-def _packed(weight: Tensor, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
-    weight = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous())
-    linear_pointwise = torch.ops.mkldnn._linear_pointwise.default
-
-    def multiply(rows: Tensor) -> Tensor:
-        product: Tensor = linear_pointwise(rows, weight, bias, "none", [], "")
-        return product
-
-    return multiply
-
-
-class _Kept(threading.local):
-    buffers: dict[tuple[str, torch.dtype, torch.device], Tensor] | None = None
-
-
-_kept = _Kept()
+_thread = _Buffers()
 
 
 @contextmanager
 def reused() -> Iterator[None]:
     """Within the block, this thread's buffers are kept for the next call; then they are freed."""
-    outer, _kept.buffers = _kept.buffers, {} if _kept.buffers is None else _kept.buffers
+    outer, _thread.by_name = _thread.by_name, {} if _thread.by_name is None else _thread.by_name
     try:
         yield
     finally:
-        _kept.buffers = outer
+        _thread.by_name = outer
 
 
 def keep() -> None:
     """From here on this thread keeps its buffers, as within ``reused``."""
-    if _kept.buffers is None:
-        _kept.buffers = {}
+    if _thread.by_name is None:
+        _thread.by_name = {}
 
 
 def scratch(name: str, rows: int, width: int, like: Tensor) -> Tensor:
-    """An uninitialised tensor ``(rows, width)``, valid until the thread asks for the same name again.
-
-    Args:
-        name: what it holds; each name has memory of its own.
-        rows: number of rows.
-        width: numbers in a row.
-        like: a tensor of the same dtype and device.
-    """
-    if _kept.buffers is None:
+    """An uninitialised tensor ``(rows, width)`` like another, valid until the thread asks for the same name again."""
+    if _thread.by_name is None:
         return like.new_empty(rows, width)
     key = name, like.dtype, like.device
-    kept = _kept.buffers.get(key)
-    if kept is None or kept.numel() < rows * width:
-        _kept.buffers.pop(key, None)
-        del kept  # before there is a second one
+    buffer = _thread.by_name.get(key)
+    if buffer is None or buffer.numel() < rows * width:
+        _thread.by_name.pop(key, None)
+        del buffer  # before there is a second one
         # Batches come in ascending length; the system does not count memory that nobody has written to.
-        kept = _kept.buffers[key] = like.new_empty(2 * rows * width)
-    return kept[: rows * width].view(rows, width)
+        buffer = _thread.by_name[key] = like.new_empty(2 * rows * width)
+    return buffer[: rows * width].view(rows, width)

@@ -1,12 +1,10 @@
 """Sealed safetensors files: each holds digests of its own content, which are checked when it is read.
 
-Reading one cannot execute code. Equal arrays and notes give equal bytes. PyTorch, which takes a second to import, is
-needed for its own tensors only.
+Reading one cannot execute code. Equal arrays and notes give equal bytes. Only tensors need PyTorch.
 """
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -32,27 +30,17 @@ TYPES = {"bool": "BOOL", "float16": "F16", "float32": "F32", "float64": "F64", "
 
 
 class Seal(TypedDict):
-    """What the metadata of a file says.
+    """What the metadata of a file says."""
 
-    Attributes:
-        notes: what its writer noted.
-        data: digest of the tensors' bytes, in the order of their names.
-        head: SHA-256 of the notes, of the tensors' names, types and shapes, and of ``data``.
-    """
-
-    notes: dict[str, Any]
-    data: str
-    head: str
+    notes: dict[str, Any]  # what its writer noted
+    data: str  # digest of the tensors' bytes, in the order of their names
+    head: str  # SHA-256 of the notes, of the tensors' names, types and shapes, and of ``data``
 
 
 class Head(NamedTuple):
-    """What a file says without its tensors' values.
+    """What a file says without its tensors' values: notes and ``data`` of the seal, and shapes by name.
 
-    Attributes:
-        notes: what its writer noted.
-        shapes: by name.
-        data: digest of the tensors' bytes, in the order of their names.
-        digest: SHA-256 that identifies the file's whole content.
+    Its ``digest``, the seal's ``head``, identifies the file's whole content.
     """
 
     notes: dict[str, Any]
@@ -64,13 +52,7 @@ class Head(NamedTuple):
 def write_arrays(
     path: Path, arrays: "Mapping[str, np.ndarray] | Mapping[str, Tensor]", notes: Mapping[str, Any] | None = None
 ) -> None:
-    """Write a sealed safetensors file, atomically.
-
-    Args:
-        path: the file.
-        arrays: NumPy's arrays or PyTorch's tensors, on any device, by name.
-        notes: what else to keep, as JSON.
-    """
+    """Write a sealed safetensors file, atomically: NumPy's arrays or PyTorch's tensors by name, and notes, as JSON."""
     save: Callable[..., bytes] = save_arrays
     if any(not isinstance(each, np.ndarray) for each in arrays.values()):
         from safetensors.torch import save as save_tensors  # noqa: PLC0415 - imports PyTorch, which is slow
@@ -95,79 +77,49 @@ def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
     return _read(path, "np", remedy)[1]
 
 
-def read_tensors(path: Path, remedy: str) -> "tuple[dict[str, Tensor], dict[str, Any]]":
-    """The tensors of a sealed file by name, and its notes.
+def read_tensors(path: Path, remedy: str, *, check: bool = True) -> "tuple[dict[str, Tensor], dict[str, Any]]":
+    """The tensors of a sealed file by name, memory-mapped, and its notes.
 
-    Args:
-        path: the file.
-        remedy: what the user can do if it is missing or damaged.
+    A file that this process has checked before need not be read again for a ``check`` of the tensors' values.
 
     Raises:
-        InputError: if it is missing or damaged.
+        InputError: if it is missing or damaged, with the remedy.
     """
-    head, tensors = _read(path, "pt", remedy)
+    head, tensors = _read(path, "pt", remedy, check=check)
     return tensors, head.notes
 
 
 def read_head(path: Path, remedy: str) -> Head:
     """What a sealed file says, without reading its tensors; see ``read_tensors``."""
-    return _read(path, "np", remedy, head_only=True)[0]
+    return _read(path, None, remedy)[0]
 
 
-def map_arrays(path: Path, remedy: str, *, check: bool = True) -> dict[str, np.ndarray]:
-    """As ``read_arrays``, memory-mapped: the content is read once, to be checked, and takes no memory.
-
-    Args:
-        path: the file.
-        remedy: what the user can do if it is missing or damaged.
-        check: whether to check the content; a file that this process has checked before need not be read again.
-
-    Raises:
-        InputError: if it is missing or damaged.
-    """
-    head = read_head(path, remedy)
-    kinds = {of_format: kind for kind, of_format in TYPES.items()}
-    with path.open("rb") as file:
-        size = int.from_bytes(file.read(8), "little")  # of the JSON document before the arrays
-        positions = json.loads(file.read(size))
-    arrays = {}
-    for name, shape in sorted(head.shapes.items()):
-        kind, begin = kinds[positions[name]["dtype"]], 8 + size + positions[name]["data_offsets"][0]
-        # An array without elements cannot be mapped.
-        arrays[name] = np.memmap(path, kind, "r", begin, shape) if math.prod(shape) else np.empty(shape, kind)
-    if check:
-        check_data(path, head, arrays, remedy)
-    return arrays
-
-
-def _read(path: Path, framework: str, remedy: str, *, head_only: bool = False) -> tuple[Head, dict[str, Any]]:
-    """The head of a sealed file and its content, which is read once: what is checked is what the caller gets."""
+def _read(path: Path, framework: str | None, remedy: str, check: bool = True) -> tuple[Head, dict[str, Any]]:
+    """The head of a sealed file and, for a framework, its content: what is checked is what the caller gets."""
     if not path.is_file():
         raise InputError(f"{path}: no such file: {remedy}")
+    described, content = {}, {}
     try:
-        with safe_open(path, framework) as file:
-            head = _head(path, file, remedy)
-            content = {} if head_only else {name: file.get_tensor(name) for name in sorted(head.shapes)}
+        with safe_open(path, framework or "np") as file:
+            for name in sorted(file.keys()):
+                part = file.get_slice(name)
+                described[name] = (str(part.get_dtype()), list(part.get_shape()))
+                if framework:
+                    content[name] = file.get_tensor(name)
+            metadata = (file.metadata() or {}).get(ENTRY, "")
     except (SafetensorError, OSError, MemoryError, RuntimeError) as error:
         raise damaged(path, reason(error), remedy) from None
-    if not head_only:
-        check_data(path, head, content, remedy)
-    return head, content
-
-
-def _head(path: Path, file: safe_open, remedy: str) -> Head:
-    described = {}
-    for name in file.keys():  # noqa: SIM118 - not a dict
-        part = file.get_slice(name)
-        described[name] = (str(part.get_dtype()), list(part.get_shape()))
     try:
-        seal = parse_json((file.metadata() or {}).get(ENTRY, "").encode(), Seal, path, remedy)
+        seal = parse_json(metadata.encode(), Seal, path, remedy)
         found = head_digest(seal["notes"], described, seal["data"])
     except (InputError, *UNREADABLE):
         raise damaged(path, "its seal is missing", remedy) from None
     if seal["head"] != found:
         raise damaged(path, "its head does not match its seal", remedy)
-    return Head(seal["notes"], {name: tuple(shape) for name, (_, shape) in described.items()}, seal["data"], found)
+    head = Head(seal["notes"], {name: tuple(shape) for name, (_, shape) in described.items()}, seal["data"], found)
+    if framework and check:
+        check_data(path, head, content, remedy)
+    return head, content
 
 
 def check_data(path: Path, head: Head, content: Mapping[str, Any], remedy: str) -> None:

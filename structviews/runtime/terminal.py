@@ -10,6 +10,7 @@ from typing import Any
 
 from rich import box, table
 from rich.cells import cell_len
+from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -62,12 +63,15 @@ class Table(table.Table):
         yield from table.Table.__rich_console__(self._fitted(console, options.max_width), console, options)
 
     def _fitted(self, console: Console, width: int) -> table.Table:
+        def natural_width(whole: Table) -> int:
+            return table.Table.__rich_measure__(whole, console, console.options.update_width(10_000)).maximum
+
         fitted = self._with(self.columns)
-        if natural_width(fitted, console) > width:
+        if natural_width(fitted) > width:
             fitted.box, fitted.pad_edge, fitted.padding = box.SIMPLE_HEAD, False, (0, 1, 0, 0)
         rigid = [column for column in fitted.columns if column.no_wrap]
         flexible = len(fitted.columns) - len(rigid)
-        if natural_width(fitted._with(rigid), console) + (NARROW + 2) * flexible > width:
+        if natural_width(fitted._with(rigid)) + (NARROW + 2) * flexible > width:
             for column in fitted.columns:
                 column.no_wrap = False
         return fitted
@@ -79,11 +83,6 @@ class Table(table.Table):
         for column in found.columns:
             column.overflow = "fold"
         return found
-
-
-def natural_width(whole: Table, console: Console) -> int:
-    """Characters that a table takes where there is room for all."""
-    return table.Table.__rich_measure__(whole, console, console.options.update_width(10_000)).maximum
 
 
 # Called with the number done and the total.
@@ -100,14 +99,13 @@ def say(console: Console, text: str) -> None:
 class Bar:
     """How far one job is, with its rate and the time left; called with the number done and the total.
 
-    It appears when it is first called, or given a stage. Its methods may be called from several threads.
+    It appears when it is first called, or given a stage. Its methods may be called from several threads. If the
+    console is not a terminal, a line is printed at the first call, at every further tenth and, unless ``steady``, for
+    every later stage.
 
     Args:
-        console: where to show it. If this is not a terminal, for example a log file, a line is printed at the first
-            call, at every further tenth and, unless ``steady``, for every later stage.
-        job: description of the job.
-        unit: what is counted.
-        size: the numbers are divided by this for display.
+        console, job: where to show what is done.
+        unit, size: what is counted, and what the numbers are divided by for display.
         percent: whether the terminal shows the share that is done, rather than the numbers.
         steady: whether all units take about the same time, so that a rate and the time left can be told.
     """
@@ -115,12 +113,8 @@ class Bar:
     def __init__(
         self, console: Console, job: str, unit: str, size: int = 1, *, percent: bool = True, steady: bool = True
     ) -> None:
-        self._console = console
-        self._job = job
-        self._unit = unit
-        self._size = size
-        self._percent = percent
-        self._steady = steady
+        self._console, self._job, self._unit, self._size = console, job, unit, size
+        self._percent, self._steady = percent, steady
         self._began = time.perf_counter()
         self._first: tuple[int, float] | None = None
         self._done = self._total = 0
@@ -131,12 +125,9 @@ class Bar:
         self._live = Live(console=console, get_renderable=lambda: self, refresh_per_second=10)
 
     def __call__(self, done: int, total: int, *, note: str | None = None, rate: str | None = None) -> None:
-        """Show that ``done`` of ``total`` are done.
+        """Show that ``done`` of ``total`` are done, with a note, in parts with two spaces between them, and a rate.
 
-        Args:
-            done, total: the numbers.
-            note: what else to show, in parts with two spaces between them; the last one if None.
-            rate: the rate to show, empty for none; that of ``done`` if None.
+        None is the last note, or the rate of ``done``.
         """
         now = time.perf_counter()
         with self._lock:
@@ -178,9 +169,6 @@ class Bar:
     def _count(self) -> str:
         return f"{self._done / self._size:,.0f} of {self._total / self._size:,.0f} {self._unit}"
 
-    def _share(self) -> str:
-        return f"{100 * self._done // max(self._total, 1)} %" if self._percent else self._count()
-
     def _time(self, now: float) -> str:
         before, began = self._first or (0, self._began)
         if self._done >= self._total:
@@ -198,42 +186,25 @@ class Bar:
             self._spinner.update(text=Text(f"{self._job}: {self._note}"))
             yield self._spinner.render(now)
             return
-        width = options.max_width
-        numbers, rest = [self._share(), self._time(now)], [*self._note.split("  "), self._rate]
-        whole = [numbers[0], *rest, numbers[1]]
-        if self._width_left([self._job, *whole], width) >= SHORTEST:
-            yield self._line([self._job], whole, width)
-        elif self._width_left([self._job, *numbers], width) >= SHORTEST:
-            yield self._line([self._job], numbers, width)
-            yield from filled(rest, width)
-        else:
+
+        def width_left() -> int:
+            return options.max_width - cell_len("  ".join(filter(None, [*before, *after]))) - 1
+
+        share = f"{100 * self._done // max(self._total, 1)} %" if self._percent else self._count()
+        rest = [*self._note.split("  "), self._rate]
+        before, after, below = [self._job], [share, *rest, self._time(now)], []
+        if width_left() < SHORTEST:
+            after, below = [share, self._time(now)], list(filter(None, rest))
+        if width_left() < SHORTEST:
             yield Text(self._job, overflow="fold")
-            yield self._line([], numbers, width)
-            yield from filled(rest, width)
-
-    def _width_left(self, texts: list[str], width: int) -> int:
-        """Characters left for the bar beside some parts."""
-        return width - cell_len("  ".join(filter(None, texts))) - 1
-
-    def _line(self, before: list[str], after: list[str], width: int) -> table.Table:
-        bar_width = min(max(self._width_left([*before, *after], width), 1), LONGEST)
+            before = []
+        bar_width = min(max(width_left(), 1), LONGEST)
         bar = ProgressBar(total=max(self._total, 1), completed=self._done, width=bar_width)
         line = table.Table.grid(padding=(0, 1))
         line.add_row(*map(Text, before), bar, Text("  ".join(filter(None, after))))
-        return line
-
-
-def filled(texts: list[str], width: int) -> Iterator[Text]:
-    """Lines of at most ``width`` characters with the parts, two spaces between them; a longer part is folded."""
-    line = ""
-    for part in filter(None, texts):
-        longer = f"{line}  {part}" if line else part
-        if line and cell_len(longer) > width:
-            yield Text(line, overflow="fold")
-            longer = part
-        line = longer
-    if line:
-        yield Text(line, overflow="fold")
+        yield line
+        if below:
+            yield Columns([Text(part, overflow="fold") for part in below], padding=(0, 2))
 
 
 @contextmanager

@@ -2,17 +2,11 @@
 
 import re
 import socket
-from collections.abc import Iterator
+from typing import Any
 
 
 def counted(n: int, one: str, several: str = "") -> str:
-    """How many there are of something: ``1 sentence``, ``3,156 sentences``.
-
-    Args:
-        n: the number.
-        one: the noun for one of them.
-        several: the noun for any other number; ``one`` with an s if empty.
-    """
+    """How many there are of something: ``1 sentence``, ``3,156 sentences``; the plural is ``several`` if given."""
     return f"{n:,} {one if n == 1 else several or f'{one}s'}"
 
 
@@ -44,23 +38,13 @@ REASONS: tuple[tuple[type[OSError], str], ...] = (
 
 
 def network_reason(error: BaseException) -> str:
-    """The reason for a failed request; empty if REASONS does not have it.
-
-    Libraries wrap the system's error several times, as a cause, a context, an argument or a ``reason``.
-    """
-    chain = list(causes(error, set()))
-    return next((said for kind, said in REASONS if any(isinstance(each, kind) for each in chain)), "")
-
-
-def causes(error: BaseException, seen: set[int]) -> Iterator[BaseException]:
-    """An error and all that it wraps."""
-    if id(error) in seen:
-        return
-    seen.add(id(error))
-    yield error
-    for each in (error.__cause__, error.__context__, getattr(error, "reason", None), *error.args):
-        if isinstance(each, BaseException):
-            yield from causes(each, seen)
+    """The reason for a failed request; empty if REASONS does not have it."""
+    # Libraries wrap the system's error several times.
+    wrapped: list[Any] = [error]
+    for each in wrapped:
+        inner = (each.__cause__, each.__context__, getattr(each, "reason", None), *each.args)
+        wrapped += [e for e in inner if isinstance(e, BaseException) and not any(e is known for known in wrapped)]
+    return next((said for kind, said in REASONS if any(isinstance(each, kind) for each in wrapped)), "")
 
 
 # What begins emphasis, code, links, HTML, table cells, strike-through, entities or formulas.

@@ -5,7 +5,7 @@ Request bodies and responses are JSON, described in ``/openapi.json``. An error 
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Annotated, Any, Literal
@@ -16,6 +16,7 @@ from fastapi.responses import JSONResponse, Response
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from structviews import __version__
@@ -23,15 +24,10 @@ from structviews.errors import InputError
 from structviews.serving.request_batches import Batcher, Full, Work
 from structviews.serving.served import ComparedPair, Neighbour, ServedRun, Tree
 
-CHARACTERS = 500
-"""Maximum characters per sentence."""
-SENTENCES = 64
-"""Maximum sentences per request."""
-NEIGHBOURS = 100
-BODY = 2**19
-"""Maximum bytes of a request body."""
+# The most characters of a sentence, sentences of a request, neighbours of a sentence, and bytes of a request's body.
+CHARACTERS, SENTENCES, NEIGHBOURS, BODY = 500, 64, 100, 2**19
+# Bytes of a larger body that are read before it is refused: a client that still sends would not see the answer.
 READ_ON = 2**24
-"""Bytes of a larger body that are read before it is refused: a client that still sends would not see the answer."""
 PAGE = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
@@ -165,13 +161,10 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 def create_app(
     runs: Sequence[ServedRun], token: str | None = None, hosts: Sequence[str] = ("*",), batcher: Batcher | None = None
 ) -> FastAPI:
-    """Build the FastAPI application.
+    """The FastAPI application of some runs, the first of which is the default.
 
-    Args:
-        runs: the runs to serve; the first one is the default.
-        token: bearer token that requests must carry; None for open access.
-        hosts: accepted ``Host`` names; ``*`` for any. Refusing others protects a loopback server from DNS rebinding.
-        batcher: runs the encoding jobs; closed when the application shuts down.
+    Requests must carry ``token``, if there is one, and name one of ``hosts``, ``*`` being any, which protects a
+    loopback server from DNS rebinding. The batcher is closed when the application shuts down.
     """
     worker = batcher or Batcher()
 
@@ -195,7 +188,8 @@ def create_app(
     app.include_router(api(runs, worker), dependencies=[Depends(token_check(token))] if token else [])
     for path, (name, kind) in PAGE.items():
         content = files(__package__).joinpath("page", name).read_bytes()
-        app.get(path, include_in_schema=False)(page(content, kind))
+        response = Response(content, media_type=kind, headers=PAGE_HEADERS)  # which is an application, too
+        app.router.routes.append(Route(path, response, methods=["GET"], include_in_schema=False))
     return app
 
 
@@ -300,24 +294,15 @@ def token_check(token: str) -> Callable[..., None]:
     return check
 
 
-def page(content: bytes, kind: str) -> Callable[[], Coroutine[Any, Any, Response]]:
-    """An endpoint that returns a file of the page."""
-
-    async def give() -> Response:
-        return Response(content, media_type=kind, headers=PAGE_HEADERS)
-
-    return give
-
-
 async def say_what_is_wrong(_: Request, error: Any) -> JSONResponse:
     """Report the first validation error of a request, in one line; ``error`` is a RequestValidationError."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:])
     if first["type"] == "json_invalid":
-        what = f"not JSON at character {where}"
+        detail = f"not JSON at character {where}"
     else:
-        what = f"{where}: {first['msg']}" if where else "send a JSON object, with Content-Type: application/json"
-    return JSONResponse({"detail": " ".join(what.split())}, 422)
+        detail = f"{where}: {first['msg']}" if where else "send a JSON object, with Content-Type: application/json"
+    return JSONResponse({"detail": " ".join(detail.split())}, 422)
 
 
 async def say_that_it_failed(_: Request, error: Exception) -> JSONResponse:

@@ -10,10 +10,8 @@ from structviews.errors import InputError
 
 # Returns one result per item; items of several requests with equal functions may be passed in one call.
 Work = Callable[[Sequence[Any]], Sequence[Any]]
-WAITING = 1024
-"""Maximum pending items; a sentence is one item."""
-AT_ONCE = 64
-"""Maximum items per batch, unless a single request has more."""
+# The most pending items, such as sentences, and items of a batch, unless a single request has more.
+WAITING, AT_ONCE = 1024, 64
 
 
 class Full(Exception):  # noqa: N818 - the name says enough
@@ -27,12 +25,7 @@ class _Job(NamedTuple):
 
 
 class Batcher:
-    """A job queue with one worker thread, which runs the oldest job together with all jobs of the same function.
-
-    Args:
-        waiting: maximum pending items.
-        at_once: maximum items per batch.
-    """
+    """A job queue with one worker thread, which runs the oldest job together with all jobs of the same function."""
 
     def __init__(self, waiting: int = WAITING, at_once: int = AT_ONCE):
         self._most_waiting = waiting

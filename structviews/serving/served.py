@@ -23,9 +23,8 @@ from structviews.runtime.terminal import OnProgress
 
 FIRST_SENTENCE = "Yes"  # of one word, which every limit allows
 KINDS: tuple[Literal["dependency"], Literal["constituency"]] = ("dependency", "constituency")
-SAMPLE = 128
-"""Sentences of the sample of random pairs; all their 8,128 pairs are compared, which fixes a share to about 0.02."""
-SEED = 1
+# Sentences of the sample of random pairs, all 8,128 of which are compared: this fixes a share to about 0.02.
+SAMPLE, SEED = 128, 1
 
 
 class Vectors(NamedTuple):
@@ -82,21 +81,7 @@ class Tree(BaseModel):
 
 
 class ServedRun:
-    """A loaded run that answers requests.
-
-    Args:
-        name: its name in requests.
-        embedder: the run, with the representation to serve.
-        pool: sentences to search, if any.
-        vectors: ``(n, d)`` vectors of the pool.
-
-    Attributes:
-        random_cosines: ascending ``(pairs,)`` cosines of random pairs of the pool, under each view and, last, of the
-            joined vectors; None without two sentences in a pool.
-
-    Raises:
-        InputError: if a sentence of the pool cannot be encoded.
-    """
+    """A loaded run that answers requests, about a pool of sentences and their vectors ``(n, d)`` if there is one."""
 
     def __init__(self, name: str, embedder: Embedder, pool: Pool | None = None, vectors: np.ndarray | None = None):
         self.name = name
@@ -110,11 +95,7 @@ class ServedRun:
         return self.embedder.preparer.language_remark(sentences)
 
     def encode(self, sentences: Sequence[str | Sequence[str]]) -> list[Vectors]:
-        """The vectors of each sentence.
-
-        Raises:
-            InputError: for a sentence that cannot be encoded.
-        """
+        """The vectors of each sentence; raises InputError for one that cannot be encoded."""
         views = self.embedder.encode_views(sentences)
         joined = self.embedder.joined(views)
         check_finite(joined)
@@ -135,11 +116,7 @@ class ServedRun:
         return Similarity(views=dict(zip(self.embedder.view_names, numbers[:-1], strict=True)), joined=numbers[-1])
 
     def neighbours(self, requests: Sequence[tuple[str, int]]) -> list[list[Neighbour]]:
-        """The k nearest sentences of the pool for each (sentence, k), excluding the sentence itself.
-
-        Raises:
-            InputError: if there is no pool, or for a sentence that cannot be encoded.
-        """
+        """The k nearest sentences of the pool for each (sentence, k), excluding the sentence itself; see ``encode``."""
         pool, vectors = self.pool, self._vectors
         if pool is None or vectors is None:
             raise InputError("no corpus to search: start structviews serve with --corpus")
@@ -161,30 +138,19 @@ class ServedRun:
         ]
 
     def trees(self, sentences: Sequence[str]) -> list[Tree]:
-        """Each sentence's trees, even if the run itself reads none.
-
-        Raises:
-            InputError: if a sentence cannot be parsed, or the run's parser is not installed.
-        """
+        """Each sentence's trees, even if the run itself reads none; raises InputError if one cannot be parsed."""
         parsed = self.embedder.preparer.prepare(sentences, KINDS, self.embedder.limit)
         attention = self.embedder.attention(parsed)
         found = []
         for i, sentence in enumerate(parsed):
             weights = {name: of_all[i] for name, of_all in attention.items()}
-            found.append(
-                Tree(
-                    tokens=list(sentence.tokens),
-                    tags=list(sentence.tags),
-                    heads=list(sentence.heads),
-                    relations=list(sentence.relations),
-                    constituents=sentence.spans(),
-                    attention={
-                        name: [None if np.isnan(weight) else weight for weight in each.tolist()]
-                        for name, each in weights.items()
-                    },
-                    drawings=drawings(sentence, weights),
-                )
-            )
+            shown = {
+                name: [None if np.isnan(weight) else weight for weight in each.tolist()]
+                for name, each in weights.items()
+            }
+            words = {name: list(getattr(sentence, name)) for name in ("tokens", "tags", "heads", "relations")}
+            pictures = drawings(sentence, weights)
+            found.append(Tree(**words, constituents=sentence.spans(), attention=shown, drawings=pictures))
         return found
 
 
@@ -197,11 +163,7 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
 def random_cosines(pool: Pool, embedder: Embedder) -> list[np.ndarray]:
     """Ascending ``(pairs,)`` cosines of all pairs in a seeded sample, under each view and, last, of the joined vectors.
 
-    A cosine has no scale of its own: under one run 0.3 is close, under another 0.8 is what any two sentences have. So
-    the page says how many of these pairs are less alike.
-
-    Raises:
-        InputError: if a sentence cannot be encoded.
+    A cosine has no scale of its own: 0.3 is close under one run, and 0.8 what any two sentences have under another.
     """
     rows = np.random.default_rng(SEED).permutation(len(pool))[:SAMPLE]
     sentences = [sentence for row in rows for sentence in pool.sentences(row, row + 1)]
@@ -240,19 +202,7 @@ def open_runs(
     limit: WordLimit = DEFAULT_LIMIT,
     precision: str = "auto",
 ) -> list[ServedRun]:
-    """Load runs, and encode the pool with each unless cached vectors exist.
-
-    Args:
-        runs: run folders.
-        pool: sentences to search, if any.
-        similarity: use the representation for similarity tasks.
-        progress: shows the current step.
-        limit: the longest sentence that is encoded.
-        precision: see ``Embedder.load``.
-
-    Raises:
-        InputError: if a run cannot be loaded, or cannot encode a sentence.
-    """
+    """Load runs, or their representations for similarity tasks, and encode the pool with each if there is one."""
     served = []
     for run, name in zip(runs, run_names(runs), strict=True):
         embedder = Embedder.load(run, precision=precision).with_limit(**vars(limit))

@@ -9,10 +9,9 @@ from fastapi import FastAPI
 
 from structviews.errors import InputError
 
+# The most open connections, below the 1,024 files that a process may usually open; uvicorn answers others with 503.
 CONNECTIONS = 500
-"""Maximum open connections, below the 1,024 files that a process may usually open; uvicorn answers others with 503."""
-KEEP_ALIVE = 5
-"""Seconds that an idle connection stays open."""
+KEEP_ALIVE = 5  # seconds that an idle connection stays open
 
 
 def check_token(host: str, token: str | None) -> None:
@@ -24,11 +23,7 @@ def check_token(host: str, token: str | None) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only.
-
-    Raises:
-        InputError: if the host does not exist.
-    """
+    """Whether an address can be reached from this machine only; see ``addresses``."""
     return all(ipaddress.ip_address(address[4][0]).is_loopback for address in addresses(host, 0))
 
 
@@ -41,11 +36,7 @@ def addresses(host: str, port: int) -> list[tuple[Any, ...]]:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket bound to an address, not yet listening.
-
-    Raises:
-        InputError: if the address is not available.
-    """
+    """A socket bound to an address, not yet listening; raises InputError if the address is not available."""
     family, kind, protocol, _, address = addresses(host, port)[0]
     bound = socket.socket(family, kind, protocol)
     try:
@@ -78,11 +69,7 @@ def allowed_hosts(host: str, token: str | None) -> list[str]:
 
 
 def serve(app: FastAPI, bound: socket.socket) -> uvicorn.Server:
-    """A uvicorn server on a bound socket, which starts listening here; call its ``run`` with ``sockets=[bound]``.
-
-    Raises:
-        InputError: if another program is already listening on the address.
-    """
+    """A uvicorn server on a bound socket, which starts listening here; call its ``run`` with ``sockets=[bound]``."""
     try:
         bound.listen(CONNECTIONS)
     except OSError as error:

@@ -16,7 +16,7 @@ from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, STATE
 from structviews.runs.settings_file import Parsed, load_run, save_config
-from structviews.runtime.documents import converted
+from structviews.runtime.documents import checked
 from structviews.runtime.files import writing
 from structviews.runtime.seals import damaged, read_head, read_tensors, write_arrays
 from structviews.runtime.wording import reason
@@ -76,7 +76,7 @@ def save_state(
 def read_progress(run: Path) -> Progress | None:
     """The progress in a run's latest checkpoint; None if there is none."""
     path = _newest(run)
-    return converted(read_head(path, REMEDY).notes, Progress, path, REMEDY) if path else None
+    return checked(read_head(path, REMEDY).notes, Progress, path, REMEDY) if path else None
 
 
 def mark(run: Path, finished: bool) -> None:
@@ -96,7 +96,7 @@ def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, ra
     if path is None:
         return Progress()
     tensors, notes = read_tensors(path, REMEDY)
-    progress = converted(notes, Progress, path, REMEDY)
+    progress: Progress = checked(notes, Progress, path, REMEDY)
     try:
         model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
     except RuntimeError as error:

@@ -20,37 +20,6 @@ from structviews.words.vector_files import save_vectors
 from structviews.words.vocabulary import count_words, spelt
 from structviews.words.word_settings import Word2VecConfig
 
-
-class _Sentences:
-    """A re-iterable over the sentences of a corpus as lists of words, shard by shard.
-
-    gensim iterates in its own thread and would hang if that failed, so an error ends the iteration and is kept
-    in ``error``.
-    """
-
-    def __init__(self, corpus: ParsedCorpus, uncased: bool, done: int, total: int, progress: OnProgress | None):
-        self.error: Exception | None = None
-        self._corpus = corpus
-        self._uncased = uncased
-        self._done = done
-        self._total = total
-        self._progress = progress
-
-    def __iter__(self) -> Iterator[list[str]]:
-        try:
-            for number in range(self._corpus.n_shards):
-                table = self._corpus.shard(number)
-                for lists in table["tokens"].chunks:
-                    forms = list(spelt(lists.values.dictionary.to_pylist(), self._uncased))
-                    words = np.array(forms, dtype=object)[lists.values.indices.to_numpy()]
-                    yield from (words[a:b].tolist() for a, b in pairwise(lists.offsets.to_numpy()))
-                self._done += table.num_rows
-                if self._progress:
-                    self._progress(self._done, self._total)
-        except Exception as error:
-            self.error = error
-
-
 REMEDY = "start over"
 # Numbers of a vector are far below this; products of such numbers are finite.
 LARGEST = 1e6
@@ -59,7 +28,7 @@ NGRAM_BYTES = 200
 
 
 class Notes(TypedDict):
-    """What a checkpoint says beside the vectors: of which corpus and settings they are, and after how many epochs."""
+    """What a checkpoint says beside the vectors: of which corpus and settings, and after how many epochs."""
 
     of: str
     done: int
@@ -127,8 +96,7 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
     Several workers write to the same vectors without locks, so that these differ from run to run.
 
     Args:
-        corpus: the corpus; its words are used as they are, cased, unless the settings say otherwise.
-        config: the settings.
+        corpus, config: the corpus, whose words are used as they are, cased, unless the settings say otherwise.
         state: checkpoint file, written after each epoch; delete it once the vectors are saved.
         progress: called with the number of sentences read so far and their total over all epochs.
 
@@ -146,12 +114,34 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
     for epoch in range(done, config.epochs):
         # Seed each epoch separately, so that a resumed run draws the same numbers.
         model.random.seed([config.seed, epoch])
-        sentences = _Sentences(corpus, config.lower_case, epoch * n, config.epochs * n, progress)
+        errors = list[Exception]()
+        sentences = _sentences(corpus, config.lower_case, epoch * n, config.epochs * n, progress, errors)
         model.train(sentences, total_examples=n, epochs=1, start_alpha=rates[epoch], end_alpha=rates[epoch + 1])
-        if sentences.error:
-            raise sentences.error
+        if errors:
+            raise errors[0]
         write_arrays(state, _learnt(model), {"of": of, "done": epoch + 1})
     return model
+
+
+def _sentences(
+    corpus: ParsedCorpus, uncased: bool, done: int, total: int, progress: OnProgress | None, errors: list[Exception]
+) -> Iterator[list[str]]:
+    """The sentences of a corpus as lists of words; ``done`` of ``total`` were read before.
+
+    gensim iterates in its own thread and would hang if that failed, so an error ends the iteration.
+    """
+    try:
+        for number in range(corpus.n_shards):
+            table = corpus.shard(number)
+            for lists in table["tokens"].chunks:
+                forms = list(spelt(lists.values.dictionary.to_pylist(), uncased))
+                words = np.array(forms, dtype=object)[lists.values.indices.to_numpy()]
+                yield from (words[a:b].tolist() for a, b in pairwise(lists.offsets.to_numpy()))
+            done += table.num_rows
+            if progress:
+                progress(done, total)
+    except Exception as error:
+        errors.append(error)
 
 
 def require_gensim(otherwise: str = "") -> None:

@@ -3,9 +3,8 @@
 As in fastText, the n-grams are those of the word between ``<`` and ``>``, counted in UTF-8 characters, and share a
 fixed number of rows: an n-gram's row is its hash.
 
-A packed run stores rows in 8 bits a number with one scale a row, a quarter of the memory of float32: a row's largest
-magnitude becomes 127, and each number is rounded to the nearest step of ``largest / 127``, so none is off by more than
-half a step, 0.4 % of the row's largest.
+A packed run stores rows in 8 bits a number with one scale a row: a row's largest magnitude becomes 127, and each number
+is rounded to the nearest step of ``largest / 127``.
 
 Shapes: n words, m n-grams of all words, dim dimension of a vector.
 """
@@ -25,14 +24,7 @@ LARGEST_BYTE = 127
 
 
 def quantise(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Round rows to 8 bits a number.
-
-    Args:
-        rows: ``(n, d)``, finite.
-
-    Returns:
-        ``(n, d)`` int8, between -127 and 127, and ``(n,)`` float32 scales; a row of zeros stays zero, with scale 0.
-    """
+    """Round finite rows ``(n, d)`` to 8 bits a number, between -127 and 127, with scales ``(n,)``; zeros stay zero."""
     rows = rows.astype(np.float32, copy=False)
     scales = np.abs(rows).max(axis=1, initial=0) / np.float32(LARGEST_BYTE)
     # A row whose scale underflows to 0 is zero too.
@@ -47,15 +39,10 @@ def restore(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
 
 
 def hashed_ngrams(words: Sequence[bytes], shortest: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
-    """The hashes of the character n-grams of words, as fastText computes them.
+    """The hashes ``(m,)`` of the character n-grams of words in UTF-8, as fastText computes them.
 
-    Args:
-        words: UTF-8.
-        shortest, longest: number of characters of an n-gram.
-
-    Returns:
-        ``(m,)`` uint32 hashes word by word, from left to right, and how many each word has ``(n,)``. Neither ``<`` nor
-        ``>`` alone is one.
+    They are uint32, word by word, from left to right; the second array is how many each word has ``(n,)``. Neither
+    ``<`` nor ``>`` alone is an n-gram.
     """
     text = np.frombuffer(b"".join(b"<%b>" % word for word in words), np.uint8)
     octets = text.view(np.int8).astype(np.int32).view(np.uint32)
@@ -86,12 +73,9 @@ def hashed_ngrams(words: Sequence[bytes], shortest: int, longest: int) -> tuple[
 
 @dataclass(frozen=True)
 class SubWords:
-    """The vectors of n-grams.
+    """The vectors of n-grams of ``shortest`` to ``longest`` characters.
 
-    Attributes:
-        rows: ``(buckets, dim)``, float32, which may be memory-mapped; or int8, see ``quantise``.
-        scales: ``(buckets,)`` of rows in int8, else None.
-        shortest, longest: number of characters of an n-gram.
+    They are rows ``(buckets, dim)``, float32, which may be memory-mapped; or int8 with scales ``(buckets,)``.
     """
 
     rows: np.ndarray
@@ -100,11 +84,7 @@ class SubWords:
     longest: int
 
     def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The mean vectors of the n-grams of words.
-
-        Returns:
-            Which words have n-grams with finite vectors, ``(n,)``, and these vectors ``(found, dim)``, float32.
-        """
+        """Which words have n-grams with finite vectors, ``(n,)``, and the means of these ``(found, dim)``, float32."""
         sums, counts = self.sums([word.encode(errors="replace") for word in words])
         has_vector = (counts > 0) & np.isfinite(sums).all(axis=1)
         return has_vector, sums[has_vector] / counts[has_vector, None].astype(np.float32)

@@ -15,7 +15,6 @@ from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.ipc
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -23,7 +22,7 @@ from structviews.errors import InputError
 from structviews.runtime.files import clear, digest, write_whole, writing
 from structviews.runtime.terminal import OnProgress
 from structviews.words.sub_words import SubWords
-from structviews.words.vector_formats import LINES_AT_ONCE, Block, FastTextFile, VectorSource, warn_of_file
+from structviews.words.vector_formats import Block, FastTextFile, VectorSource, warn_of_file
 from structviews.words.vocabulary import Vocabulary, spelt
 
 STAMP_KEY = b"structviews.vectors"
@@ -38,13 +37,7 @@ PART_BYTES = 2**25
 
 
 class Part(NamedTuple):
-    """A record batch of an Arrow file.
-
-    Attributes:
-        words: ``(V,)``.
-        vectors: ``(V, dim)``, memory-mapped.
-        digest: of the vectors, as they were written.
-    """
+    """A record batch of an Arrow file: words ``(V,)``, memory-mapped vectors ``(V, dim)``, and the digest of these."""
 
     words: pa.Array
     vectors: np.ndarray
@@ -52,12 +45,11 @@ class Part(NamedTuple):
 
 
 class WordVectors:
-    """The words of a vector file and their vectors, which stay on disk until they are read.
+    """The distinct words ``(V,)`` of a vector file, and their vectors, which stay on disk until they are read.
 
     Attributes:
-        path: the file.
+        path, words: the file, and its words in their order.
         dim: dimension of a vector.
-        words: ``(V,)`` the distinct words in file order.
         sub_words: the n-grams of which other words are composed; None if the file has none.
     """
 
@@ -74,11 +66,10 @@ class WordVectors:
     def open(cls, path: str | Path, progress: OnProgress | None = None) -> Self:
         """Open a vector file: GloVe text, word2vec text or binary, fastText ``.vec``, gzipped or not, or ``.bin``.
 
-        The format is detected from the content. The first call converts the file to a
-        memory-mapped Arrow file, ``NAME.arrow`` in the same folder or, if that is not writable, in
-        the user's cache folder; it is converted again if its size or modification time changes, or if
-        the Arrow file is damaged. Only the words are held in memory, not the vectors. If a word occurs twice, its first
-        vector is kept, with a warning.
+        The first call converts the file to a memory-mapped Arrow file, ``NAME.arrow`` in the same folder or, if that is
+        not writable, in the user's cache folder; it is converted again if its size or modification time changes, or if
+        the Arrow file is damaged. Only the words are held in memory. If a word occurs twice, its first vector is kept,
+        with a warning.
 
         Args:
             path: the file.
@@ -122,10 +113,9 @@ class WordVectors:
         return {word: index for index, word in enumerate(self.words.to_pylist())}
 
     def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Look words up; those that the file does not have are composed of their n-grams if it has these.
+        """Which words have a vector, ``(n,)`` bool, and these vectors ``(found, dim)``, float32.
 
-        Returns:
-            Which words have a vector, ``(n,)`` bool, and these vectors ``(found, dim)``, float32.
+        Words that the file does not have are composed of their n-grams if it has these.
         """
         indices = self.find(words)
         missing = np.flatnonzero(indices < 0)
@@ -141,10 +131,7 @@ class WordVectors:
     def rows(self, indices: np.ndarray) -> np.ndarray:
         """Vectors ``(n, dim)``, float32, of the words at ``indices (n,)``; zeros for -1.
 
-        Only these are read from disk, in file order.
-
-        Raises:
-            IndexError: if an index is out of range.
+        Only these are read from disk, in file order. Raises IndexError if an index is out of range.
         """
         if len(indices) and not -1 <= indices.min() <= indices.max() < len(self):
             raise IndexError(f"indices {indices.min()} to {indices.max()}: the file has {len(self)} words")
@@ -185,16 +172,8 @@ def fixed_words(
 ) -> tuple[Vocabulary, np.ndarray]:
     """The words of a corpus that have a vector, and the table ``(words, dim)`` of these vectors.
 
-    The first row is for all unknown words. It is zeros (multi-view, supplement 4) or drawn from U(0, 1), as the
-    quick-thoughts authors' code does. Like every row, the run keeps it for test time.
-
-    Args:
-        corpus: the corpus.
-        vectors: the word vectors.
-        unknown: draws the vector of unknown words; None for zeros.
-
-    Raises:
-        InputError: if the file has no word of the corpus.
+    The first row is for all unknown words: zeros (multi-view, supplement 4) or, with a generator, drawn from U(0, 1),
+    as the quick-thoughts authors' code does. Raises InputError if the file has no word of the corpus.
     """
     every = Vocabulary.of_corpus(corpus, uncased=vectors.uncased)
     indices = vectors.find(every.words[1:])
@@ -212,33 +191,21 @@ def fixed_words(
 
 
 def save_vectors(path: Path, words: Sequence[str], vectors: np.ndarray) -> None:
-    """Write a word2vec file atomically: binary if its name ends in ``.bin``, else text.
+    """Write words and vectors ``(V, dim)`` to a word2vec file: binary if its name ends in ``.bin``, else text.
 
-    Args:
-        path: the file.
-        words: ``(V,)``.
-        vectors: ``(V, dim)`` float32; the text format preserves them exactly.
+    The text preserves them exactly, too. The file appears complete or not at all.
     """
-    encode = _binary_lines if path.suffix == ".bin" else _text_lines
+
+    def as_text(vector: np.ndarray) -> bytes:
+        return " ".join(pa.array(vector).cast(pa.string()).to_pylist()).encode()
 
     def write(file: BinaryIO) -> None:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
-        for start in range(0, len(words), LINES_AT_ONCE):
-            file.write(encode(words[start : start + LINES_AT_ONCE], vectors[start : start + LINES_AT_ONCE]))
+        for word, vector in zip(words, vectors.astype("<f4"), strict=True):
+            numbers = vector.tobytes() if path.suffix == ".bin" else as_text(vector)
+            file.write(b"%b %b\n" % (word.encode(), numbers))
 
     write_whole(path, write)
-
-
-def _text_lines(words: Sequence[str], vectors: np.ndarray) -> bytes:
-    numbers = pa.array(vectors.reshape(-1)).cast(pa.string())
-    offsets = pa.array(np.arange(len(words) + 1) * vectors.shape[1], pa.int32())
-    rows = pc.binary_join(pa.ListArray.from_arrays(offsets, numbers), " ")
-    return "".join(f"{word} {row}\n" for word, row in zip(words, rows.to_pylist(), strict=True)).encode()
-
-
-def _binary_lines(words: Sequence[str], vectors: np.ndarray) -> bytes:
-    rows = vectors.astype("<f4")
-    return b"".join(word.encode() + b" " + row.tobytes() + b"\n" for word, row in zip(words, rows, strict=True))
 
 
 def _stamp(path: Path) -> bytes:
@@ -283,24 +250,24 @@ def _mapped(path: Path) -> list[Part] | None:
 
 
 def _parts(reader: pa.ipc.RecordBatchFileReader) -> list[Part]:
-    parts = [_part(reader, number) for number in range(reader.num_record_batches)]
+    """The record batches, with their words checked, else ValueError; vectors are checked when they are first read."""
+    parts = []
+    for number in range(reader.num_record_batches):
+        batch, digests = reader.get_batch_with_custom_metadata(number)
+        words, lists = batch["word"], batch["vector"]
+        words.validate(full=True)
+        lists.validate(full=True)
+        kind = lists.type
+        flat = pa.types.is_fixed_size_list(kind) and kind.value_type == pa.float32() and kind.list_size
+        if digests is None or words.type != pa.string() or not flat or words.null_count or lists.null_count:
+            raise ValueError(f"record batch {number} is not of words and vectors")
+        if words_digest(words, kind.list_size) != digests[WORDS_KEY].decode():
+            raise ValueError(f"record batch {number} is damaged")
+        vectors = lists.flatten().to_numpy().reshape(len(words), -1)
+        parts.append(Part(words, vectors, digests[VECTORS_KEY].decode()))
     if not parts:
         raise ValueError("no record batches")
     return parts
-
-
-def _part(reader: pa.ipc.RecordBatchFileReader, number: int) -> Part:
-    """A record batch with its words checked, else ValueError; its vectors are checked when they are first read."""
-    batch, digests = reader.get_batch_with_custom_metadata(number)
-    words, lists = batch["word"], batch["vector"]
-    words.validate(full=True)
-    lists.validate(full=True)
-    flat = pa.types.is_fixed_size_list(lists.type) and lists.type.value_type == pa.float32() and lists.type.list_size
-    if digests is None or words.type != pa.string() or not flat or words.null_count or lists.null_count:
-        raise ValueError(f"record batch {number} is not of words and vectors")
-    if words_digest(words, lists.type.list_size) != digests[WORDS_KEY].decode():
-        raise ValueError(f"record batch {number} is damaged")
-    return Part(words, lists.flatten().to_numpy().reshape(len(words), -1), digests[VECTORS_KEY].decode())
 
 
 def words_digest(words: pa.Array, dim: int) -> str:
@@ -329,16 +296,22 @@ def _converted(path: Path, progress: OnProgress | None, damaged: bool = False) -
 
 def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: OnProgress | None) -> None:
     """Write the Arrow file of the vector file ``path``, open as ``raw``."""
-    seen: set[str] = set()
-    n_read = 0
+    seen, n_read = set[str](), 0
     source = FastTextFile.of(path, raw) or VectorSource.of(path, raw)
     fields = [("word", pa.string()), ("vector", pa.list_(pa.float32(), source.dim))]
     schema = pa.schema(fields, metadata={STAMP_KEY: stamp})
     total = path.stat().st_size
     with pa.ipc.new_file(file, schema) as writer:
         for block in _joined(source.read()):
-            n_read += len(block[0])
-            words, vectors = _new_ones(*block, seen)
+            words, vectors = block
+            n_read += len(words)
+            new = []
+            for i, word in enumerate(words.to_pylist()):
+                if word not in seen:
+                    seen.add(word)
+                    new.append(i)
+            if len(new) < len(words):
+                words, vectors = words.take(pa.array(new, pa.int64())), vectors[new]
             if len(words):
                 lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
                 digests = {
@@ -365,13 +338,3 @@ def _joined(blocks: Iterator[Block]) -> Iterator[Block]:
             words, vectors = [], []
     if words:
         yield pa.concat_arrays(words), np.concatenate(vectors)
-
-
-def _new_ones(words: pa.Array, vectors: np.ndarray, seen: set[str]) -> tuple[pa.Array, np.ndarray]:
-    """Drop words already in ``seen``, and add the others to it."""
-    new = []
-    for i, word in enumerate(words.to_pylist()):
-        if word not in seen:
-            seen.add(word)
-            new.append(i)
-    return (words, vectors) if len(new) == len(words) else (words.take(pa.array(new, pa.int64())), vectors[new])

@@ -10,13 +10,14 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.ipc
 
 from structviews.errors import InputError
 from structviews.settings import MOST_DIMENSIONS
@@ -26,7 +27,8 @@ FORMATS = "GloVe text, word2vec text or binary or fastText .vec, plain or gzippe
 # Bytes read to detect the format; also the longest first line accepted.
 SAMPLE_BYTES = 2**20
 BLOCK_BYTES = 2**22
-LINES_AT_ONCE = 4096
+# Of words alone, whose n-grams take far more memory.
+WORD_BYTES = 2**16
 LONGEST_WORD = 2**16
 # Digits of a header's number, and bytes of a vector's.
 LONGEST_NUMBER = 18
@@ -39,8 +41,8 @@ MAGIC = struct.pack("<i", 793712314)
 HEADER, ENTRIES = struct.Struct("<14id"), struct.Struct("<3i2q")
 # Flag of quantised vectors, rows, columns.
 MATRIX = struct.Struct("<?2q")
-# After a word: the byte 0, its frequency and its type.
-AFTER_WORD = 1 + 8 + 1
+# After a word and the byte 0: its frequency and its type.
+AFTER_WORD = 8 + 1
 NEWEST_VERSION, SUPERVISED = 12, 3
 # fastText's end of a line has no n-grams.
 END_OF_LINE = b"</s>"
@@ -48,14 +50,9 @@ Block = tuple[pa.Array, np.ndarray]
 
 
 class VectorSource(NamedTuple):
-    """A vector file of a known format.
+    """A vector file of a known format: its uncompressed content from the first word on.
 
-    Attributes:
-        path: for messages.
-        stream: its uncompressed content from the first word on.
-        dim: dimension of a vector.
-        n_words: number of words in the header; None without a header.
-        binary: whether the vectors are binary.
+    ``n_words`` is that of the header, None without one; ``binary`` says whether the vectors are.
     """
 
     path: Path
@@ -66,11 +63,7 @@ class VectorSource(NamedTuple):
 
     @classmethod
     def of(cls, path: Path, raw: BinaryIO) -> Self:
-        """Detect the format from the content.
-
-        Raises:
-            InputError: if the format is unknown.
-        """
+        """Detect the format from the content; InputError if it is unknown."""
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         stream: Any = _Unpacked(path, raw) if packed else raw
@@ -107,14 +100,13 @@ class VectorSource(NamedTuple):
         line = first = 1 if self.n_words is None else 2
         for block in self._whole_lines():
             words, vectors = _parse(block, self.dim) or self._parse_slowly(block, line)
-            self._check_words(words, line)
             line += len(words)
             if self.n_words is not None and line - first > self.n_words:
                 where = f"{self.path}:{first + self.n_words}"
                 raise InputError(f"{where}: more words than the {self.n_words} in the header: correct line 1")
             yield words, vectors
         if self.n_words is not None and line - first < self.n_words:
-            raise self._cut_short(line - first)
+            raise InputError(f"{self.path}: truncated after {line - first} of {self.n_words} words: copy it again")
 
     def _whole_lines(self) -> Iterator[bytes]:
         rest, line = b"", 1 if self.n_words is None else 2
@@ -136,79 +128,70 @@ class VectorSource(NamedTuple):
                 warn_of_file(f"{self.path}: no newline at the end: if the file was truncated, the last vector is wrong")
             yield rest + b"\n"
 
-    def _parse_slowly(self, block: bytes, line: int) -> tuple[pa.Array, np.ndarray]:
-        """Parse line by line, to report the line that is invalid."""
+    def _parse_slowly(self, block: bytes, line: int) -> Block:
+        """What ``_parse`` refuses, line by line: unusual words and numbers; InputError for a line that is invalid."""
         words, vectors = [], []
         for number, text in enumerate(block.split(b"\n")[:-1], line):
-            word, *numbers = text.rstrip(b" \r").rsplit(b" ", self.dim)
-            if len(numbers) != self.dim or not word:
-                raise self._wrong_length(number, max(0, len(numbers) - (not word)))
-            words.append(word.decode(errors="replace"))
-            vectors.append([self._number(value, number) for value in numbers])
-        return pa.array(words, pa.string()), np.array(vectors, dtype=np.float32)
-
-    def _number(self, text: bytes, line: int) -> np.float32:
-        try:
+            # From the right, as words may contain spaces, as some of GloVe's do.
+            word, *values = text.rstrip(b" \r").rsplit(b" ", self.dim)
+            # But one that ends in a number means that the line has too many of them.
+            surplus = len(list(takewhile(isfinite, map(_number, reversed(word.split(b" ")[1:])))))
+            if len(values) != self.dim or not word or surplus:
+                found = max(0, len(values) + surplus - (not word))
+                expected = "the header says" if self.n_words is not None else "most lines have"
+                raise InputError(
+                    f"{self.path}:{number}: {found} numbers after the word, but {expected} {self.dim}: correct or "
+                    "delete the line; if it is the last one, the file was truncated: copy it again"
+                )
             with np.errstate(over="ignore"):
-                value = np.float32(text)
-        except ValueError:
-            value = np.float32("nan")
-        if not np.isfinite(value):
-            raise InputError(f"{self.path}:{line}: {_shown(text)} is not a finite number: correct or delete the line")
-        return value
-
-    def _check_words(self, words: pa.Array, line: int) -> None:
-        """Words may contain spaces, but one that ends in a number means that the line has too many numbers."""
-        for i in np.flatnonzero(pc.match_substring(words, " ")):
-            word = words[i].as_py()
-            surplus = 0
-            for piece in reversed(word.split(" ")[1:]):
-                if not _is_number(piece):
-                    break
-                surplus += 1
-            if surplus:
-                raise self._wrong_length(line + int(i), self.dim + surplus)
-
-    def _wrong_length(self, line: int, found: int) -> InputError:
-        expected = "the header says" if self.n_words is not None else "most lines have"
-        return InputError(
-            f"{self.path}:{line}: {found} numbers after the word, but {expected} {self.dim}: correct or delete the "
-            "line; if it is the last one, the file was truncated: copy it again"
-        )
-
-    def _cut_short(self, n_words: int) -> InputError:
-        return InputError(f"{self.path}: truncated after {n_words} of {self.n_words} words: copy it again")
+                vector = np.array([*map(_number, values)]).astype(np.float32)
+            for i in np.flatnonzero(~np.isfinite(vector))[:1]:
+                where = f"{self.path}:{number}"
+                raise InputError(f"{where}: {_shown(values[i])} is not a finite number: correct or delete the line")
+            words.append(word.decode(errors="replace"))
+            vectors.append(vector)
+        return pa.array(words, pa.string()), np.stack(vectors)
 
     def _read_binary(self) -> Iterator[Block]:
-        size, n_words, buffer, done = 4 * self.dim, self.n_words or 0, b"", 0
-        while done < n_words:
-            more = self.stream.read(max(BLOCK_BYTES, 2 * size))
-            if not more:
-                raise self._cut_short(done)
-            buffer += more
-            words: list[str] = []
-            vectors: list[bytes] = []
-            at = 0
-            # The end of a word is only known once the previous one has been read.
-            while done + len(words) < n_words:
-                space = buffer.find(b" ", at, at + LONGEST_WORD)
-                if space < 0 and len(buffer) - at >= LONGEST_WORD:
-                    where = f"{self.path}: word {done + len(words) + 1}"
-                    raise InputError(f"{where} does not end: not a word2vec file, or damaged: copy it again")
-                end = space + 1 + size
-                if space < 0 or end > len(buffer):
-                    break
-                words.append(buffer[at:space].lstrip(b"\n").decode(errors="replace"))
-                vectors.append(buffer[space + 1 : end])
-                at = end
-            buffer = buffer[at:]
-            if words:
-                matrix = np.frombuffer(b"".join(vectors), dtype="<f4").reshape(-1, self.dim)
-                _check_finite(self.path, matrix, words, done)
-                done += len(words)
-                yield pa.array(words, pa.string()), matrix
-        if (buffer + self.stream.read(1)).strip(b"\n"):
-            raise InputError(f"{self.path}: has data after the {n_words} words of its header: copy it again")
+        done, size = 0, 4 * self.dim
+        for records in _records(self.path, self.stream, b" ", size, self.n_words or 0, BLOCK_BYTES, is_all=True):
+            words = [word.lstrip(b"\n").decode(errors="replace") for word, _ in records]
+            vectors = np.frombuffer(b"".join(vector for _, vector in records), "<f4").reshape(-1, self.dim)
+            _check_finite(self.path, vectors, words, done)
+            done += len(words)
+            yield pa.array(words, pa.string()), vectors
+
+
+def _records(
+    path: Path, stream: BinaryIO, end: bytes, size: int, count: int, at_once: int, is_all: bool = False
+) -> Iterator[list[tuple[bytes, bytes]]]:
+    """``count`` words, each before the byte ``end`` and ``size`` bytes that belong to it, block by block.
+
+    Raises InputError if there are fewer, a word does not end, or, if these are ``all`` of the file, something follows.
+    """
+    buffer, done = b"", 0
+    while done < count:
+        more = stream.read(max(at_once, 2 * size))
+        if not more:
+            raise InputError(f"{path}: truncated after {done} of {count} words: copy it again")
+        buffer += more
+        records, at = list[tuple[bytes, bytes]](), 0
+        # The end of a word is only known once the previous one has been read.
+        while done + len(records) < count:
+            stop = buffer.find(end, at, at + LONGEST_WORD)
+            if stop < 0 and len(buffer) - at >= LONGEST_WORD:
+                where = f"{path}: word {done + len(records) + 1}"
+                raise InputError(f"{where} does not end: damaged, or not a file of word vectors: copy it again")
+            if stop < 0 or stop + 1 + size > len(buffer):
+                break
+            records.append((buffer[at:stop], buffer[stop + 1 : stop + 1 + size]))
+            at = stop + 1 + size
+        buffer = buffer[at:]
+        done += len(records)
+        if records:
+            yield records
+    if is_all and (buffer + stream.read(1)).strip(b"\n"):
+        raise InputError(f"{path}: has data after the {count} words of its header: copy it again")
 
 
 def _check_finite(path: Path, vectors: np.ndarray, words: Sequence[str], done: int) -> None:
@@ -219,8 +202,8 @@ def _check_finite(path: Path, vectors: np.ndarray, words: Sequence[str], done: i
         raise InputError(f"{where}: its vector has a value that is NaN or infinite: copy the file again")
 
 
-def _parse(block: bytes, dim: int) -> tuple[pa.Array, np.ndarray] | None:
-    """Words and vectors ``(lines, dim)`` of complete lines; None if any line is malformed.
+def _parse(block: bytes, dim: int) -> Block | None:
+    """Words and vectors ``(lines, dim)`` of complete lines; None if one is not split by single spaces into these.
 
     Lines are split from the right, since words may contain spaces, as some of GloVe's do.
     """
@@ -236,44 +219,37 @@ def _parse(block: bytes, dim: int) -> tuple[pa.Array, np.ndarray] | None:
         return None
     number_starts = spaces[firsts[:, None] + np.arange(dim)] + 1
     number_ends = np.concatenate([number_starts[:, 1:] - 1, ends[:, None]], axis=1)
-    in_words = _ranges(starts, spaces[firsts])
+    lengths = spaces[firsts] - starts
+    in_words = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
     numbers = text.copy()
     numbers[in_words] = SPACE
-    words = _strings(text[in_words], spaces[firsts] - starts)
+    words = _strings(text[in_words], lengths)
     try:
         words.validate(full=True)
         found = _strings(numbers.tobytes().translate(None, b" \n\r"), (number_ends - number_starts).ravel())
         vectors = found.cast(pa.float32()).to_numpy()
     except pa.ArrowInvalid:
         return None
-    return (words, vectors.reshape(-1, dim)) if np.isfinite(vectors).all() else None
-
-
-def _ranges(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """The ranges ``start .. end - 1`` of all pairs, concatenated."""
-    lengths = ends - starts
-    indices: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return indices
+    spaced = words.filter(pc.match_substring(words, " ")).to_pylist()
+    if not np.isfinite(vectors).all() or any(isfinite(_number(word.split(" ")[-1])) for word in spaced):
+        return None
+    return words, vectors.reshape(-1, dim)
 
 
 def _strings(text: np.ndarray | bytes, lengths: np.ndarray) -> pa.StringArray:
-    """A text cut into pieces of the given lengths.
-
-    Raises:
-        pa.ArrowInvalid: if the lengths do not add up to that of the text.
-    """
+    """A text cut into pieces of the given lengths, which must add up to its own, else ``pa.ArrowInvalid``."""
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     if offsets[-1] != len(text):
         raise pa.ArrowInvalid(f"{offsets[-1]} bytes of {len(text)}")
     return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(text))
 
 
-def _is_number(text: str) -> bool:
+def _number(text: bytes | str) -> float:
+    """The number that a text stands for; NaN if it stands for none."""
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return False
-    return True
+        return nan
 
 
 def _shown(text: bytes) -> str:
@@ -300,14 +276,7 @@ class FastTextFile(NamedTuple):
     After a magic number and a version, a file holds the settings, the words, the input vectors (one a word, then the
     n-grams' buckets) and the output vectors, each matrix after a flag and its shape, in the byte order of x86.
 
-    Attributes:
-        path: for messages.
-        file: the open file.
-        dim: dimension of a vector.
-        n_words: number V of words.
-        words_end: where the words end in the file.
-        own: ``(V, dim)`` the words' own vectors, memory-mapped.
-        sub_words: the n-grams, memory-mapped.
+    The words end at ``words_end`` in the file. Their own vectors ``own (V, dim)`` and the n-grams are memory-mapped.
     """
 
     path: Path
@@ -320,11 +289,7 @@ class FastTextFile(NamedTuple):
 
     @classmethod
     def of(cls, path: Path, file: BinaryIO) -> Self | None:
-        """From the start of a file, whose sizes are checked; None if it is not in this format.
-
-        Raises:
-            InputError: if it is supervised, quantised or truncated.
-        """
+        """From the start of a file; None if it is not in this format, InputError if it cannot be read or is damaged."""
         head = file.read(HEADER.size + ENTRIES.size)
         file.seek(0)
         if not head.startswith(MAGIC):
@@ -354,8 +319,10 @@ class FastTextFile(NamedTuple):
 
     def read(self) -> Iterator[Block]:
         """Words and their vectors ``(words, dim)``, block by block: the mean of a word's own and its n-grams'."""
-        done = 0
-        for words in self._words():
+        done, position = 0, HEADER.size + ENTRIES.size
+        self.file.seek(position)
+        for records in _records(self.path, self.file, b"\0", AFTER_WORD, self.n_words, WORD_BYTES):
+            words = [word for word, _ in records]
             own = self.own[done : done + len(words)]
             sums, counts = self.sub_words.sums(words)
             if END_OF_LINE in words:
@@ -364,31 +331,10 @@ class FastTextFile(NamedTuple):
             spelt = [word.decode(errors="replace") for word in words]
             _check_finite(self.path, vectors, spelt, done)
             done += len(words)
+            position += sum(map(len, words)) + (1 + AFTER_WORD) * len(words)
             yield pa.array(spelt, pa.string()), vectors
-
-    def _words(self) -> Iterator[list[bytes]]:
-        """The words, block by block."""
-        self.file.seek(HEADER.size + ENTRIES.size)
-        rest, words, n_read, position = b"", list[bytes](), 0, self.file.tell()
-        while n_read < self.n_words:
-            more = self.file.read(BLOCK_BYTES)
-            rest, at = rest + more, 0
-            while n_read < self.n_words:
-                end = rest.find(b"\0", at, at + LONGEST_WORD)
-                if end < 0 or end + AFTER_WORD > len(rest):
-                    break
-                words.append(rest[at:end])
-                at, n_read = end + AFTER_WORD, n_read + 1
-                if len(words) == LINES_AT_ONCE:
-                    yield words
-                    words = []
-            rest, position = rest[at:], position + at
-            if not more or (n_read < self.n_words and len(rest) > LONGEST_WORD + AFTER_WORD):
-                raise InputError(f"{self.path}: word {n_read + 1} does not end: damaged: copy it again")
         if position != self.words_end:
             raise InputError(f"{self.path}: its words do not end where its vectors begin: damaged: copy it again")
-        if words:
-            yield words
 
 
 def _shape(file: BinaryIO, at: int) -> tuple[object, ...]:

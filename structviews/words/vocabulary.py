@@ -24,12 +24,7 @@ SIF_A = 1e-3
 
 
 def count_words(corpus: ParsedCorpus, uncased: bool = False) -> Counter[str]:
-    """The frequency of each word of a parsed corpus, in order of first appearance by shard.
-
-    Args:
-        corpus: the corpus.
-        uncased: count lower-cased words.
-    """
+    """The frequency of each word of a parsed corpus, lower-cased on request, in order of first appearance by shard."""
     counts: Counter[str] = Counter()
     for i in range(corpus.n_shards):
         for chunk in corpus.shard(i)["tokens"].chunks:
@@ -46,13 +41,10 @@ def spelt(words: Iterable[str], uncased: bool) -> Iterable[str]:
 
 
 class Vocabulary:
-    """The most frequent words of a corpus; id 0 is for unknown words.
+    """The most frequent words of a corpus in the order of their ids; ``<unk>``, the first, is for unknown words.
 
-    Args:
-        words: the words in the order of their ids, ``<unk>`` first.
-        counts: ``(words,)`` frequency of each word, that of ``<unk>`` covering all others; None if
-            unknown, as for a vocabulary loaded from a file.
-        uncased: look words up in lower case, as all of these are.
+    Their frequencies are ``counts (words,)``, if known, that of ``<unk>`` covering all other words. Where case does not
+    count, all are in lower case and looked up so.
     """
 
     def __init__(self, words: Sequence[str], counts: np.ndarray | None = None, uncased: bool = False):
@@ -71,10 +63,9 @@ class Vocabulary:
         return np.fromiter(map(self._ids.get, spelt(words, self.uncased), repeat(0)), np.int64)
 
     def look_up(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray | None]:
-        """Ids of the words of a batch, and vectors of those that are not in the vocabulary: here none.
+        """Ids ``(n,)`` of the words of a batch, int64, and no vectors.
 
-        Returns:
-            ``(n,)`` int64: ``ids``, or from ``len`` on for words whose vector ``(further, d)``, float32, is the second.
+        A subclass may number words beyond the vocabulary from ``len`` on, and return their vectors ``(further, d)``.
         """
         return self.ids(chain.from_iterable(sentences)), None
 
@@ -104,14 +95,7 @@ class Vocabulary:
 
 @dataclass(frozen=True)
 class WordStatistics:
-    """Word counts of a corpus.
-
-    Attributes:
-        vocabulary: all words, in alphabetical order.
-        counts: ``(V + 1,)`` occurrences of each word.
-        sentences: ``(V + 1,)`` number of sentences that contain each word.
-        n_sentences: number of sentences in the corpus.
-    """
+    """Of all words of a corpus, in alphabetical order: occurrences ``(V + 1,)``, and the sentences that have each."""
 
     vocabulary: Vocabulary
     counts: np.ndarray
@@ -121,25 +105,26 @@ class WordStatistics:
     @classmethod
     def of_corpus(cls, corpus: ParsedCorpus, uncased: bool = False) -> Self:
         """Count the words of a corpus, lower-cased if case does not count, shard by shard."""
-        counts: Counter[str] = Counter()
-        sentences: Counter[str] = Counter()
+        counts, sentences = Counter[str](), Counter[str]()
         for i in range(corpus.n_shards):
             for lists in corpus.shard(i)["tokens"].chunks:
                 values, lengths = lists.flatten(), pc.list_value_length(lists).to_numpy()
-                forms = {form: i for i, form in enumerate(dict.fromkeys(spelt(values.dictionary.to_pylist(), uncased)))}
-                form_of = np.array([forms[form] for form in spelt(values.dictionary.to_pylist(), uncased)], np.int64)
-                ids, n_words, words = form_of[values.indices.to_numpy()], len(forms), list(forms)
+                spellings = np.array([*spelt(values.dictionary.to_pylist(), uncased)], dtype=object)
+                forms, form_of = np.unique(spellings, return_inverse=True)
+                ids, n_words = form_of[values.indices.to_numpy()], len(forms)
                 # One number per (sentence, word) pair, so a word repeated in a sentence counts once.
                 pairs = np.unique(np.repeat(np.arange(len(lengths)), lengths) * n_words + ids)
                 for counter, found in ((counts, ids), (sentences, pairs % max(n_words, 1))):
-                    counter.update(dict(zip(words, np.bincount(found, minlength=n_words).tolist(), strict=True)))
+                    counter.update(
+                        dict(zip(forms.tolist(), np.bincount(found, minlength=n_words).tolist(), strict=True))
+                    )
         words = sorted(counts.keys() - {UNKNOWN})
         occurrences, spread = (np.array([0, *(counter[word] for word in words)]) for counter in (counts, sentences))
         return cls(Vocabulary([UNKNOWN, *words], uncased=uncased), occurrences, spread, len(corpus))
 
     @property
     def probabilities(self) -> np.ndarray:
-        """``(V + 1,)`` relative frequency of each word; 0 for unknown words."""
+        """Relative frequency ``(V + 1,)`` of each word; 0 for unknown words."""
         shares: np.ndarray = self.counts / max(self.counts.sum(), 1)
         return shares
 

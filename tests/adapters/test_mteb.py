@@ -100,7 +100,7 @@ def test_results_are_kept_for_these_weights_and_these_vectors(mteb, encoder, sts
 def test_a_run_of_another_language_is_not_said_to_be_english(mteb, run, monkeypatch):
     from structviews.adapters.mteb import MTEBEncoder
 
-    monkeypatch.setattr(Preparer, "language", "de")
+    monkeypatch.setattr(Preparer, "language", property(lambda _: "de", lambda *_: None), raising=False)
     assert MTEBEncoder(run, RandomParser()).mteb_model_meta.languages is None
 
 

@@ -11,6 +11,7 @@ from transformers import T5Config, T5Model
 from structviews.adapters.transformer_export import export_transformer
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
+from structviews.pretrained.alignment import as_texts
 from structviews.training.loop import train
 
 sentence_transformers = pytest.importorskip("sentence_transformers")
@@ -39,7 +40,7 @@ def test_the_same_vectors(trained, tmp_path, kind, settings):
     run = trained(kind=kind, **settings)
     out = export_transformer(run, tmp_path / "exported")
     embedder = Embedder.load(run).with_view("transformer")
-    texts = embedder.blueprint.aligner.texts([sentence.tokens for sentence in SENTENCES])
+    texts = as_texts([sentence.tokens for sentence in SENTENCES])
     model = sentence_transformers.SentenceTransformer(str(out), device="cpu", local_files_only=True)
     found, own = model.encode(texts), embedder.encode(SENTENCES)
     np.testing.assert_allclose(found, own, rtol=1e-4, atol=1e-5)

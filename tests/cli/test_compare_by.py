@@ -2,7 +2,7 @@
 
 import pytest
 from corpora import topic_corpus
-from shell import fails, shell_command
+from shell import fails
 
 from structviews.evaluation.perturbing import noticing
 
@@ -12,11 +12,6 @@ TEXT = "".join(
     for other in ("bird", "child", "horse")
     for verb in ("killed", "helped")
 ) + "".join(f"The {animal} was killed .\n\nThe {animal} was helped .\n" for animal in ("dog", "man", "cat"))
-
-
-@pytest.fixture
-def command(monkeypatch, capsysbinary, tmp_path):
-    return shell_command(monkeypatch, capsysbinary, tmp_path)
 
 
 @pytest.fixture

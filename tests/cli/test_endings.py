@@ -7,7 +7,6 @@ import sys
 import warnings
 
 import pytest
-from shell import shell_command
 from typer.core import TyperGroup
 
 from structviews.cli import app as cli
@@ -15,12 +14,6 @@ from structviews.cli import console as printing
 from structviews.cli.console import write
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.terminal import Terminal
-
-
-@pytest.fixture
-def command(monkeypatch, capsysbinary, tmp_path):
-    monkeypatch.setenv(cli.TRACEBACK, "")
-    return shell_command(monkeypatch, capsysbinary, tmp_path)
 
 
 class Panic(BaseException):
@@ -82,9 +75,10 @@ import os, time
 class Last:
     def __del__(self):
         os.kill(os.getpid(), {signal.SIGINT:d})
-        time.sleep(1)
+        time.sleep(0.2)
 Last()
-time.sleep(20)
+for _ in range(200):
+    time.sleep(0.1)
 raise ImportError("the interrupt was lost")
 """
 

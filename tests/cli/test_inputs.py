@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from corpora import tiny_corpus, topic_corpus
-from shell import fails, shell_command
+from shell import fails
 from vector_files import write_vectors
 
 from structviews.cli.options import named_member
@@ -14,11 +14,6 @@ from structviews.runs.folder import find_runs
 from structviews.training.baselines import default_folder
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture
-def command(monkeypatch, capsysbinary, tmp_path):
-    return shell_command(monkeypatch, capsysbinary, tmp_path)
 
 
 @pytest.fixture
@@ -140,13 +135,6 @@ def test_baselines_have_a_folder_of_their_own(command, tmp_path):
         assert (tmp_path / out / "config.toml").exists()
         assert "already exists" in fails(command, tmp_path, "baseline", *typed.split())
     assert str(default_folder("sentence-transformers:models/all-MiniLM-L6-v2/", {})) == "runs/all-MiniLM-L6-v2"
-
-
-def test_training_on_a_device(command, tmp_path):
-    topic_corpus(tmp_path / "x.parsed")
-    train = ("train", "--views", "bow,avg", "--hidden", "4", "--word-dim", "4", "--epochs", "1")
-    assert "--device gpu: no such device" in fails(command, tmp_path, *train, "--device", "gpu")
-    assert command(*train, "--device", "cpu").code == 0
 
 
 @pytest.fixture

@@ -1,15 +1,12 @@
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from corpora import TINY, opened, small_config, tiny_corpus, topic_corpus
-from shell import contents, fails, shell_command
+from shell import contents, fails
 from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
@@ -24,11 +21,6 @@ FLAGS = [
     *("--held-out", "0.3", "--precision", "fp32", "--seed", "3"),
 ]
 SENTENCES = "A black bird sits .\nIt\nThe oven is hot , Ann .\n"
-
-
-@pytest.fixture
-def command(monkeypatch, capsysbinary, tmp_path):
-    return shell_command(monkeypatch, capsysbinary, tmp_path)
 
 
 @pytest.fixture
@@ -60,6 +52,8 @@ def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     again = command("train", "--views", "dep,const", *FLAGS)
     assert (again.code, again.output) == (0, b"runs/dep-const\n")
     assert again.errors == ["runs/dep-const: already trained"]
+    said = fails(command, tmp_path, "train", "--views", "dep,const", *FLAGS, "--seed", "9")
+    assert said == "error: runs/dep-const: holds a run with seed = 3, not 9: give another folder with --out"
     longer = command("train", "--resume", run, "--epochs", "3")
     assert longer.code == 0
     assert [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()] == [1, 2, 3]
@@ -107,15 +101,10 @@ def test_vectors_go_to_a_file_or_to_standard_output(command, trained, tmp_path):
     np.testing.assert_allclose(np.load(io.BytesIO(piped.output)), expected, atol=1e-5)
     raw = command("encode", trained, stdin=SENTENCES.replace(" .", ".").replace(" ,", ",").encode())
     np.testing.assert_allclose(np.load(io.BytesIO(raw.output)), expected, atol=1e-5)
-
-
-def test_flags_choose_which_vectors_are_written(command, trained, tmp_path):
-    (tmp_path / "s.txt").write_text(SENTENCES)
     flags = ("--pooling", "mean", "--remove-component", "--normalise", "--join", "average", "--transductive")
     assert command("encode", trained, "s.txt", "-o", "v.npy", "--tokenised", *flags).code == 0
     chosen = Representation("mean", True, True, "average", transductive=True)
-    embedder = Embedder.load(trained, representation=chosen)
-    expected = embedder.encode([line.split() for line in SENTENCES.splitlines()])
+    expected = Embedder.load(trained, representation=chosen).encode([line.split() for line in SENTENCES.splitlines()])
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
 
 
@@ -198,12 +187,6 @@ def test_trees_that_a_view_needs(command, tmp_path, file, has, lacks):
     assert command("train", "--views", has, *FLAGS).code == 0
 
 
-def test_a_finished_run_with_other_settings(command, corpus, tmp_path):
-    assert command("train", "--views", "bow,seq", *FLAGS).code == 0
-    said = fails(command, tmp_path, "train", "--views", "bow,seq", *FLAGS, "--seed", "9")
-    assert said == "error: runs/bow-seq: holds a run with seed = 3, not 9: give another folder with --out"
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -219,21 +202,6 @@ def test_what_cannot_be_encoded(command, trained, tmp_path, content, message):
     assert fails(command, tmp_path, "encode", trained, "s.txt", "-o", "v.npy").startswith(f"error: {message}")
     said = fails(command, tmp_path, "encode", trained, "-o", "none/v.npy", stdin=b"a bird\n")
     assert said.startswith("error: none/v.npy: cannot be written")
-
-
-def test_the_shell_sees_the_same(tmp_path):
-    """A real process: exit code, one line, no traceback."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "structviews", "train", "--views", "dep,deep"],
-        cwd=tmp_path,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout, len(ended.stderr.splitlines())) == (2, "", 1)
-    assert ended.stderr.startswith("error: unknown view 'deep'")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

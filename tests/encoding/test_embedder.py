@@ -1,3 +1,5 @@
+"""Trained runs: their vectors, and their encoders as a module of PyTorch."""
+
 import itertools
 import shutil
 from dataclasses import replace
@@ -6,13 +8,17 @@ import numpy as np
 import pytest
 import torch
 from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus, tiny_rows, topic_rows
+from torch.utils.data import DataLoader
 
+from structviews import SentenceEncoder
 from structviews.batches.reader import CorpusReader
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.errors import InputError
 from structviews.model import build_model
+from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed, read_settings, write_settings
+from structviews.runs.which_vectors import Representation
 from structviews.training.loop import train
 from structviews.views import VIEWS
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
@@ -49,30 +55,24 @@ def test_a_sentence_has_one_vector_alone_and_in_any_batch(names):
     np.testing.assert_allclose(shuffled, together[order], atol=1e-5, rtol=0)
 
 
-def test_views_stand_side_by_side():
-    embedder = untrained(("bow", "seq", "dep"))
-    assert embedder.views == ("bow", "seq", "dep")
+def test_views_stand_side_by_side_or_alone():
+    embedder = untrained(("seq", "bow", "seq"))
     parts = embedder.encode_views(SENTENCES)
     assert [part.shape for part in parts] == [(len(SENTENCES), 8)] * 3
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), embedder.encode(SENTENCES))
     ids = embedder.vocabularies["trained"].ids(list(SENTENCES[3].tokens))
-    table = embedder.model.channels["trained"].words[0].weight
-    np.testing.assert_allclose(parts[0][3], table[ids].sum(dim=0).detach(), atol=1e-5)
-
-
-def test_one_view_alone():
-    embedder = untrained(("seq", "avg", "seq"))
-    parts = embedder.encode_views(SENTENCES)
-    for name, part in zip(("seq.1", "avg", "seq.2"), parts, strict=True):
+    table = embedder.model.channels["trained"].words[1].weight
+    np.testing.assert_allclose(parts[1][3], table[ids].sum(dim=0).detach(), atol=1e-5)
+    for name, part in zip(("seq.1", "bow", "seq.2"), parts, strict=True):
         alone = embedder.with_view(name)
         np.testing.assert_array_equal(alone.encode(SENTENCES), part)
         np.testing.assert_array_equal(alone.for_similarity().encode(SENTENCES), part)
         assert alone.dim == 8
     assert np.abs(parts[0] - parts[2]).max() > 0.01
     assert embedder.dim == 24
-    unit = embedder.with_view("avg").with_representation(normalise=True).encode(SENTENCES)
+    unit = embedder.with_view("bow").with_representation(normalise=True).encode(SENTENCES)
     np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, rtol=1e-5)
-    with pytest.raises(InputError, match=r"no view 'seq': the run has seq\.1, avg, seq\.2"):
+    with pytest.raises(InputError, match=r"no view 'seq': the run has seq\.1, bow, seq\.2"):
         embedder.with_view("seq")
 
 
@@ -110,7 +110,8 @@ def test_a_vector_is_that_of_the_training_batch(run):
     embedder = Embedder.load(run)
     reader = CorpusReader(opened(embedder.config.data.corpus), embedder.vocabularies, embedder.model.needs)
     with torch.inference_mode():
-        expected = torch.cat(embedder.model.vectors(reader.batch(np.arange(12))), dim=1)
+        views = embedder.model.encode(reader.batch(np.arange(12)))
+        expected = torch.cat([encoded.vector for view in views for encoded in view], dim=1)
     vectors = embedder.encode([row.sentence for row in tiny_rows()])
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
@@ -127,3 +128,127 @@ def test_settings_of_another_size_ask_for_no_memory(run, tmp_path, hidden, reaso
     with pytest.raises(InputError, match=f"not the weights of this run's model: {reason}") as error:
         Embedder.load(other)
     assert "\n" not in str(error.value)
+
+
+TINY = [row.sentence for row in tiny_rows()]
+RAW = ["The bird sings.", "A dead tree fell", "It"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("trees", {}),
+        ("channels", {"pooling": "mean", "normalise": True}),
+        ("generative", {"remove_component": True}),
+        ("expanded", {"pooling": "mean", "remove_component": True, "normalise": True, "join": "average"}),
+        ("average", {}),
+        ("joined", {"pooling": "mean", "remove_component": True}),
+    ],
+    ids=str,
+)
+def test_its_vectors_are_those_of_the_embedder(runs_of_all_kinds, name, changes):
+    embedder = Embedder.load(runs_of_all_kinds[name], RandomParser()).with_representation(**changes)
+    encoder = SentenceEncoder(embedder)
+    vectors = encoder(RAW + TINY).detach()
+    assert vectors.shape == (len(RAW + TINY), encoder.dim)
+    np.testing.assert_allclose(vectors, embedder.encode(RAW + TINY), atol=1e-5)
+    alone = embedder.with_view(embedder.view_names[-1])
+    np.testing.assert_allclose(SentenceEncoder(alone)(TINY).detach(), alone.encode(TINY), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["trees", "channels", "generative", "expanded", "joined"])
+def test_every_weight_of_the_encoders_gets_a_dense_gradient(runs_of_all_kinds, name):
+    encoder = SentenceEncoder.load(runs_of_all_kinds[name], parser=RandomParser())
+    encoder(RAW).square().sum().backward()
+    asked = {each: weight for each, weight in encoder.named_parameters() if weight.requires_grad}
+    assert asked
+    for each, weight in asked.items():
+        assert weight.grad is not None, each
+        assert not weight.grad.is_sparse
+    frozen = SentenceEncoder.load(runs_of_all_kinds[name], trainable=False, parser=RandomParser())
+    assert not frozen(RAW).requires_grad
+    assert not any(weight.requires_grad for weight in frozen.parameters())
+
+
+def test_the_gradient_is_that_of_finite_differences(runs_of_all_kinds):
+    embedder = Embedder.load(runs_of_all_kinds["trees"]).with_representation(
+        remove_component=True, normalise=True, join="average"
+    )
+    encoder = SentenceEncoder(embedder).double()
+    weight = encoder.get_parameter("model.channels.trained.words.1.weight")
+    mixed = torch.randn(encoder.dim, dtype=torch.float64)
+
+    def value():
+        return (encoder(TINY[:3]) @ mixed).sum()
+
+    value().backward()
+    row, column = divmod(int(weight.grad.abs().argmax()), weight.shape[1])
+    ends = []
+    for step in (1e-5, -2e-5):
+        with torch.no_grad():
+            weight[row, column] += step
+            ends.append(float(value()))
+    assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(float(weight.grad[row, column]), rel=1e-4)
+
+
+def test_a_head_is_trained_on_prepared_batches(runs_of_all_kinds):
+    """On a frozen run it alone changes; trained together both do, and the loss falls."""
+    labels = torch.tensor([len(sentence.tokens) % 2 for sentence in TINY])
+    for trainable in (False, True):
+        encoder = SentenceEncoder.load(runs_of_all_kinds["trees"], trainable=trainable)
+        model = torch.nn.Sequential(encoder, torch.nn.Linear(encoder.dim, 2))
+        before = {name: each.clone() for name, each in model.state_dict().items()}
+        optimiser = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=0.05)
+        rows = list(zip(TINY, labels, strict=True))
+        loader = DataLoader(
+            rows, 6, collate_fn=lambda rows, encoder=encoder: (encoder.collate([row[0] for row in rows]), [*rows])
+        )
+        losses = []
+        for _ in range(4):
+            for prepared, given in loader:
+                assert len(prepared) == len(given)
+                loss = torch.nn.functional.cross_entropy(model(prepared), torch.stack([row[1] for row in given]))
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                losses.append(loss.item())
+        assert losses[-1] < losses[0]
+        changed = {name for name, each in model.state_dict().items() if not torch.equal(each, before[name])}
+        assert {"1.weight", "1.bias"} <= changed
+        assert (changed > {"1.weight", "1.bias"}) == trainable
+
+
+@pytest.mark.parametrize("name", ["trees", "channels", "expanded", "joined", "average"])
+def test_what_is_saved_is_a_run(runs_of_all_kinds, name, tmp_path):
+    encoder = SentenceEncoder.load(runs_of_all_kinds[name], parser=RandomParser())
+    encoder.save(tmp_path / "same")
+    assert model_checksum(tmp_path / "same") == model_checksum(runs_of_all_kinds[name])
+    with torch.no_grad():
+        for weight in encoder.parameters():
+            weight.add_(0.1)
+    encoder.save(tmp_path / "other")
+    again = Embedder.load(tmp_path / "other", RandomParser())
+    np.testing.assert_allclose(again.encode(RAW), encoder(RAW).detach(), atol=1e-5)
+    assert not (tmp_path / "other" / "state").exists()
+    with pytest.raises(InputError, match="inside the run itself: save to another folder"):
+        encoder.save(runs_of_all_kinds[name] / "saved")
+
+
+def test_all_of_it_is_where_the_run_is(runs_of_all_kinds):
+    embedder = Embedder.load(runs_of_all_kinds["joined"], representation=Representation(remove_component=True))
+    trained, _ = embedder.members
+    trained.model.to("meta")
+    encoder = SentenceEncoder(embedder)
+    tensors = {**dict(encoder.named_parameters()), **dict(encoder.named_buffers())}
+    assert any("directions" in name for name in tensors)
+    assert {name for name, tensor in tensors.items() if tensor.device.type != "meta"} == set()
+    _, untrained = encoder.members
+    assert untrained(encoder.prepare(TINY)).device.type == "meta"
+
+
+def test_what_is_no_module_is_one_line(runs_of_all_kinds):
+    transductive = Representation(remove_component=True, transductive=True)
+    with pytest.raises(InputError, match="transductive = true"):
+        SentenceEncoder.load(runs_of_all_kinds["trees"], representation=transductive)
+    with pytest.raises(InputError, match="sentence 2: 'stop here': not parsed: says stop"):
+        SentenceEncoder.load(runs_of_all_kinds["trees"], parser=RandomParser())(["fine", "stop here"])

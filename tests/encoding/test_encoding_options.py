@@ -1,20 +1,28 @@
-"""What ``Embedder.encode`` takes besides sentences: kinds of result, devices, progress, processes."""
+"""What ``Embedder.encode`` takes besides sentences: devices, progress, processes; and the precision of bf16."""
 
+import copy
+import pickle
 import shutil
+from contextlib import nullcontext
 from itertools import cycle
 
 import numpy as np
 import pytest
 import torch
-from corpora import RandomParser, tiny_rows
+from corpora import RandomParser, small_config, tiny_corpus, tiny_rows
 
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import Task, open_pool, pieces, processes_that_pay
+from structviews.encoding.kinds import trained
+from structviews.encoding.kinds.joined import JoinedEmbedder, join_runs
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.preparation import SentenceError
+from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.runs.settings_file import read_settings, write_settings
+from structviews.runtime import device
+from structviews.training.loop import train
 
 SENTENCES = [row.sentence for row in tiny_rows()]
 RAW = ["A bird sings.", "It is dead", *(f"Tree {i} of the dead trees" for i in range(20))]
@@ -32,8 +40,14 @@ def joined(runs_of_all_kinds):
 
 @pytest.fixture(scope="module")
 def pool(joined):
+    """Within it, processes share PyTorch's threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
     with open_pool(joined, 2) as opened:
+        assert torch.get_num_threads() == 2
         yield opened
+    assert torch.get_num_threads() == 4
+    torch.set_num_threads(before)
 
 
 def test_the_run_moves_to_a_device(runs_of_all_kinds):
@@ -70,55 +84,45 @@ def left_to_others(monkeypatch, small_pieces):
     monkeypatch.setattr(Task, "take", lambda task: False)
 
 
-@pytest.mark.parametrize(
-    ("processes", "batch_size", "take"),
-    [(1, 2, Task.take), (2, 2, Task.take), (2, 256, Task.take), (2, 2, lambda task: False)],
-)
-def test_processes_give_the_same(joined, batch_size, processes, take, small_pieces, monkeypatch):
-    monkeypatch.setattr(Task, "take", take)
-    told = []
-    with open_pool(joined, processes) as pool:
-        vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=pool)
-        assert joined.encode([], pool=pool).shape == (0, joined.dim)
-        np.testing.assert_allclose(joined.encode(SENTENCES[0], batch_size, pool=pool), vectors[0], atol=1e-6)
+@pytest.mark.parametrize("batch_size", [2, 256])
+@pytest.mark.parametrize("takes", [None, [True], [False], [False, False, True]], ids=str)
+def test_processes_give_the_same(joined, pool, batch_size, takes, small_pieces, monkeypatch):
+    """With this process alone, or with another one: whichever takes the next piece."""
+    take, turns, told = Task.take, cycle(takes or [True]), []
+    monkeypatch.setattr(Task, "take", lambda task: next(turns) and take(task))
+    wrong = [*SENTENCES[:2], ["two words"], *SENTENCES[:3], ["three words now"], *SENTENCES]
+    with nullcontext(pool) if takes else open_pool(joined, 1) as chosen:
+        vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=chosen)
+        assert joined.encode([], pool=chosen).shape == (0, joined.dim)
+        np.testing.assert_allclose(joined.encode(SENTENCES[0], batch_size, pool=chosen), vectors[0], atol=1e-6)
+        with pytest.raises(SentenceError, match=r"^sentence 3: .*two words"):  # also if the other is met first
+            joined.encode(wrong, 3, pool=chosen)
     np.testing.assert_allclose(vectors, joined.encode(SENTENCES), atol=1e-6)
     assert told[-1] == (len(SENTENCES), len(SENTENCES))
     assert sorted(told) == told
     assert {total for _, total in told} == {len(SENTENCES)}
 
 
-def test_both_take_part(joined, pool, small_pieces, monkeypatch):
-    """This process begins at once, the other one as soon as it can; the order is that of the sentences."""
-    taken = []
-    take = Task.take
+def test_processes_that_pay(runs_of_all_kinds, embedder, monkeypatch, tmp_path):
+    def pay(embedder, sentences, free=None):
+        monkeypatch.setattr(encoding_pool, "available_bytes", lambda: free)
+        return processes_that_pay(embedder, sentences)
 
-    def noting(task):
-        taken.append(take(task))
-        return taken[-1]
-
-    monkeypatch.setattr(Task, "take", noting)
-    many = SENTENCES * 40
-    vectors = joined.encode(many, 3, pool=pool)
-    assert 0 < sum(taken) < len(many) // 3
-    np.testing.assert_allclose(vectors, np.tile(joined.encode(SENTENCES), (40, 1)), atol=1e-6)
-
-
-def test_the_first_error_is_that_of_the_first_sentence(joined, pool, small_pieces, monkeypatch):
-    """Also where this process, which here takes only the third piece, meets another one meanwhile."""
-    take, may = Task.take, cycle([False, False, True])
-    monkeypatch.setattr(Task, "take", lambda task: next(may) and take(task))
-    wrong = [*SENTENCES[:2], ["two words"], *SENTENCES[:3], ["three words now"], *SENTENCES]
-    with pytest.raises(SentenceError, match=r"^sentence 3: .*two words"):
-        joined.encode(wrong, 3, pool=pool)
-    np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
+    assert [pay(embedder, n) for n in (1, 4095, 4096, 10**7)] == [1, 1, 2, 4]
+    assert [pay(embedder, 10**7, free) for free in (25 * 10**8, 0)] == [3, 1]
+    training = shutil.copytree(runs_of_all_kinds["words"], tmp_path / "run")
+    with (training / "state" / "step-000000009.safetensors").open("wb") as state:
+        state.truncate(10**10)  # takes no place on the disk, and none in a process that encodes
+    assert pay(Embedder.load(training), 10**7, 25 * 10**8) == 3
+    assert pay(embedder.with_representation(remove_component=True, transductive=True), 10**7) == 1
+    assert pay(Embedder.load(runs_of_all_kinds["words"]).to("meta"), 10**7) == 1
 
 
 @pytest.mark.parametrize(
     ("start", "stop", "total", "batch_size", "sizes"),
     [
-        (0, 0, 0, 256, []),
         (0, 600, 600, 5000, [600]),
-        (0, 20_000, 20_000, 256, [1250, 1171, 1098]),
         (8192, 16_384, 10**6, 5000, [5000, 3192]),
         (8192, 16_384, 25_000, 256, [1050, 984, 923]),
     ],
@@ -134,50 +138,12 @@ def test_pieces_are_large_and_small_towards_the_end(start, stop, total, batch_si
 def test_nothing_is_told_after_an_error(joined, pool, left_to_others):
     """The other process has begun the next piece by then, and goes on."""
     told = []
-    for _ in range(5):
+    for _ in range(3):
         with pytest.raises(SentenceError, match=r"^sentence 2: "):
             joined.encode([SENTENCES[0], ["two words"], *SENTENCES * 9], 2, lambda *each: told.append(each), pool=pool)
         before = len(told)
         joined.encode(SENTENCES, pool=pool)
         assert len(told) == before
-
-
-def test_another_process_loads_a_folder_called_default(runs_of_all_kinds, tmp_path, monkeypatch, left_to_others):
-    shutil.copytree(runs_of_all_kinds["words"], tmp_path / "default")
-    monkeypatch.chdir(tmp_path)
-    embedder = Embedder.load("./default")
-    with open_pool(embedder, 2) as pool:
-        np.testing.assert_allclose(embedder.encode(SENTENCES, pool=pool), embedder.encode(SENTENCES), atol=1e-6)
-
-
-def test_processes_that_pay(runs_of_all_kinds, embedder, monkeypatch, tmp_path):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: None)
-    assert [processes_that_pay(embedder, n) for n in (1, 4095, 4096, 10**7)] == [1, 1, 2, 4]
-    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 25 * 10**8)
-    assert processes_that_pay(embedder, 10**7) == 3
-    training = shutil.copytree(runs_of_all_kinds["words"], tmp_path / "run")
-    with (training / "state" / "step-000000009.safetensors").open("wb") as state:
-        state.truncate(10**10)  # takes no place on the disk, and none in a process that encodes
-    assert processes_that_pay(Embedder.load(training), 10**7) == 3
-    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: 0)
-    assert processes_that_pay(embedder, 10**7) == 1
-    changed = embedder.with_representation(remove_component=True, transductive=True)
-    monkeypatch.setattr(encoding_pool, "available_bytes", lambda: None)
-    assert processes_that_pay(changed, 10**7) == 1
-    moved = Embedder.load(runs_of_all_kinds["words"]).to("meta")
-    assert processes_that_pay(moved, 10**7) == 1
-
-
-def test_threads_are_shared_within_the_block(embedder, monkeypatch):
-    before = torch.get_num_threads()
-    torch.set_num_threads(4)
-    try:
-        with open_pool(embedder, 2):
-            assert torch.get_num_threads() == 2
-        assert torch.get_num_threads() == 4
-    finally:
-        torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize(
@@ -188,13 +154,31 @@ def test_threads_are_shared_within_the_block(embedder, monkeypatch):
         lambda joined: joined.with_representation(
             similarity_join="concatenation", similarity_pooling="mean"
         ).for_similarity(),
+        # One of the two is not what a process would choose by itself.
+        lambda joined: joined.with_precision("fp32"),
+        lambda joined: joined.with_precision("bf16"),
     ],
 )
 def test_processes_know_what_was_chosen(joined, pool, choose, left_to_others):
     chosen = choose(joined)
     expected = chosen.encode(SENTENCES)
-    assert expected.shape != joined.encode(SENTENCES).shape or np.abs(expected - joined.encode(SENTENCES)).max() > 0.01
+    other = joined.with_precision("fp32" if chosen.precision == "bf16" else "bf16").encode(SENTENCES)
+    assert expected.shape != other.shape or np.abs(expected - other).max() > 1e-4
     np.testing.assert_allclose(chosen.encode(SENTENCES, pool=pool), expected, atol=1e-6)
+
+
+def test_processes_keep_to_the_limit_and_warn_once(joined, pool, small_pieces, monkeypatch):
+    take, turns = Task.take, cycle([False, True])
+    monkeypatch.setattr(Task, "take", lambda task: next(turns) and take(task))
+    embedder = joined.with_view(joined.view_names[1]).with_limit(max_tokens=5, overlong="cut")
+    long, first = "The dead tree fell, it's said.", ["The", "dead", "tree", "fell", ","]
+    texts = [long, "A bird", long, "A", long]
+    with pytest.raises(SentenceError, match=r"^sentence 1: 6 words, but the limit is 5"):
+        embedder.with_limit(overlong="raise").encode(texts, pool=pool)
+    with pytest.warns(UserWarning, match="cut to the first") as warned:
+        vectors = embedder.encode(texts, 1, pool=pool)
+    assert [str(each.message) for each in warned] == ["3 sentences were cut to the first 5 words (max_tokens)"]
+    np.testing.assert_allclose(vectors, embedder.encode([first, ["A", "bird"], first, ["A"], first]), atol=1e-6)
 
 
 def test_strings_are_prepared_by_processes_or_by_a_parser_given_here(runs_of_all_kinds, joined, pool, left_to_others):
@@ -226,13 +210,82 @@ def test_what_a_pool_cannot_do_is_one_line(runs_of_all_kinds, embedder, joined, 
     np.testing.assert_allclose(joined.encode(SENTENCES, pool=pool), joined.encode(SENTENCES), atol=1e-6)
 
 
-def test_warnings_of_processes_are_given_here(runs_of_all_kinds, tmp_path, capfd, left_to_others):
-    """Not on the processes' own standard error, where each would say it once more."""
-    run = shutil.copytree(runs_of_all_kinds["trees"], tmp_path / "run")
+def test_warnings_of_processes_are_given_here(runs_of_all_kinds, tmp_path, capfd, left_to_others, monkeypatch):
+    """Not on the processes' own standard error, where each would say it once more. They load the folder ``default``."""
+    run = shutil.copytree(runs_of_all_kinds["trees"], tmp_path / "default")
     settings = read_settings(run)
     settings["parsed"]["parser"] = {"name": "builtin", "version": "1", "model": "another"}
     write_settings(run, settings)
-    embedder = Embedder.load(run)
+    monkeypatch.chdir(tmp_path)
+    embedder = Embedder.load("./default")
     with open_pool(embedder, 2) as pool, pytest.warns(UserWarning, match="another model or other settings"):
         embedder.encode(RAW, pool=pool)
     assert "Warning" not in capfd.readouterr().err
+
+
+TOKENS = [["a", "bird", "sings", "."], ["the", "tree", "is", "dead", "."], ["it"], ["a", "bird", "is", "dead"]]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    corpus = tiny_corpus(folder / "x.parsed")
+    kinds = {"seq": ("seq", "seq-uni"), "words": ("bow", "avg")}
+    made = {name: train(small_config(corpus, folder / name, views, epochs=1)) for name, views in kinds.items()}
+    return made | {"joined": join_runs(list(made.values()), folder / "joined"), "default": "default"}
+
+
+@pytest.fixture(params=["seq", "words", "joined", "default"])
+def run(runs, request):
+    return runs[request.param]
+
+
+def distances(vectors, others):
+    return 1 - (normalised(vectors.astype(np.float64)) * normalised(others.astype(np.float64))).sum(axis=1)
+
+
+def test_vectors_are_close_to_those_of_fp32(run):
+    single, short = (Embedder.load(run, precision=each) for each in ("fp32", "bf16"))
+    for pooling in ("vector", "mean", "pooled"):
+        vectors, others = (each.with_representation(pooling=pooling).encode(TOKENS) for each in (single, short))
+        assert others.dtype == np.float32
+        # A distance of zero would mean that all was done in fp32.
+        assert 1e-9 < distances(vectors, others).max() < 1e-3
+
+
+def test_copies_and_pickles_keep_it(runs):
+    embedder = Embedder.load(runs["joined"], precision="bf16")
+    vectors = embedder.encode(TOKENS)
+    others = [embedder.with_limit(max_tokens=9), embedder.with_representation(), embedder.with_view(embedder.views[0])]
+    assert {each.precision for each in (*others, *embedder.members)} == {"bf16"}
+    for each in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder)), embedder.for_similarity()):
+        np.testing.assert_array_equal(each.encode(TOKENS), vectors)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs, runs_of_all_kinds, precision):
+    members = [Embedder.load(runs_of_all_kinds["sif"]), Embedder.load(runs["seq"])]
+    joined = JoinedEmbedder(members, ["sif", "seq"]).with_precision(precision)
+    assert joined.members[0].description == "vector - pc"  # words without encoders have none
+    assert joined.encodes_in == precision
+
+
+@pytest.mark.parametrize("multiplies", [False, True])
+def test_auto_is_what_the_cpu_multiplies(runs, monkeypatch, multiplies):
+    monkeypatch.setattr(device, "multiplies_half", lambda _: multiplies)
+    monkeypatch.setattr(trained, "encodes_in", device.encodes_in)
+    embedder = Embedder.load(runs["words"])
+    assert embedder.encodes_in == ("bf16" if multiplies else "fp32")
+    assert ("bf16" in embedder.description) == multiplies
+    explicit = Embedder.load(runs["words"], precision=embedder.encodes_in)
+    np.testing.assert_array_equal(embedder.encode(TOKENS), explicit.encode(TOKENS))
+    assert device.encodes_in("auto", torch.device("cuda")) == "fp32"
+
+
+def test_an_unknown_precision_is_refused(runs, command):
+    message = "unknown precision 'fp16': choose one of auto, fp32, bf16"
+    with pytest.raises(InputError, match=message):
+        Embedder.load(runs["words"], precision="fp16")
+    code, _, errors = command("encode", runs["words"], __file__, "-o", "v.npy", "--skip-blank", "--precision", "fp16")
+    assert code == 2
+    assert message in errors

@@ -1,4 +1,4 @@
-"""Words that a run with fixed vectors reads from its file of word vectors."""
+"""Words that a run reads from a file of word vectors, beside its own: of its fixed channel, mapped, or composed."""
 
 import os
 import shutil
@@ -8,21 +8,27 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from corpora import opened, random_trees, small_config, topic_corpus
+from safetensors.numpy import load_file
 from vector_files import fasttext_model, random_vectors, word2vec_binary, write_vectors
 
 from structviews.batches.batch import collate
+from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
 from structviews.encoding.expansion import Expansion, expand, located
+from structviews.errors import InputError
+from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run, read_settings, write_settings
 from structviews.runs.weights import load_vocabularies, load_words, read_weights, save_vocabularies, write_weights
+from structviews.training.checkpoint import extend, extended
 from structviews.training.loop import train
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary, count_words
 
 DIM = 6
-NEW = [f"new-{i}" for i in range(40)]
+NEW = ["\N{BIRD}", *(f"new-{i}" for i in range(20))]
 VIEWS = ("dep", "const", "seq", "avg")
 
 
@@ -33,14 +39,23 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def vectors(corpus, tmp_path_factory):
-    words = [*NEW[:30], *sorted(count_words(opened(corpus))), *NEW[30:]]
+    words = [*NEW[:15], *sorted(count_words(opened(corpus))), *NEW[15:]]
     return write_vectors(tmp_path_factory.mktemp("vectors") / "v.vec", words, random_vectors(words, DIM))
 
 
 @pytest.fixture(scope="module")
 def run(corpus, vectors, tmp_path_factory):
+    """Of both channels."""
     out = tmp_path_factory.mktemp("run") / "run"
-    return train(small_config(corpus, out, VIEWS, channels=("fixed", "trained"), vectors=str(vectors), epochs=1))
+    settings = {"channels": ("fixed", "trained"), "vectors": str(vectors), "vocabulary": 40, "epochs": 1}
+    return train(small_config(corpus, out, VIEWS, **settings))
+
+
+@pytest.fixture(scope="module")
+def trained(corpus, tmp_path_factory):
+    """Of the trained channel alone; the corpus has more words than its vocabulary."""
+    out = tmp_path_factory.mktemp("trained") / "run"
+    return train(small_config(corpus, out, ("dep", "const"), vocabulary=40, epochs=1))
 
 
 @pytest.fixture
@@ -61,9 +76,7 @@ def copied(run, tmp_path):
 def sentences(corpus):
     known = sorted(count_words(opened(corpus)))
     rng = np.random.default_rng(0)
-    made = [
-        random_trees([str(w) for w in rng.choice([*known[:60], *NEW, "unheard"], n)]) for n in [1, 2, 9, 14, 30] * 4
-    ]
+    made = [random_trees([str(w) for w in rng.choice([*known[:60], *NEW, "unheard"], n)]) for n in [1, 9, 14, 30] * 3]
     # The same trees over other new words: merged subtrees must not take them for one another.
     return [*made, *(replace(each, tokens=(NEW[0],) * len(each.tokens)) for each in made[:5]),
             *(replace(each, tokens=(NEW[1],) * len(each.tokens)) for each in made[:5])]  # fmt: skip
@@ -106,8 +119,7 @@ def test_they_are_as_if_the_run_had_stored_them(run, full, sentences, precision)
 
 
 @pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_words_that_a_file_composes_are_as_if_it_had_them(corpus, vectors, sentences, tmp_path, precision):
+def test_words_that_a_file_composes_are_as_if_it_had_them(corpus, vectors, sentences, tmp_path):
     """Of two runs of the same weights, the second's file has the vectors that the first composes."""
     known = WordVectors.open(vectors)
     words = known.words.to_pylist()
@@ -125,10 +137,10 @@ def test_words_that_a_file_composes_are_as_if_it_had_them(corpus, vectors, sente
     expansion = Expansion.load(run)
     Expansion(str(tmp_path / "all.vec"), WordVectors.open(tmp_path / "all.vec").fingerprint, expansion.maps).save(other)
     sentences = [replace(each, tokens=(*others, *each.tokens[3:])) for each in sentences if len(each.tokens) > 3]
-    ours, expected = (Embedder.load(each, precision=precision).encode(sentences) for each in (run, other))
+    ours, expected = (Embedder.load(each, precision="fp32").encode(sentences) for each in (run, other))
     np.testing.assert_allclose(ours, expected, atol=1e-6)
     unknown = [replace(each, tokens=("<unk>",) * 3 + each.tokens[3:]) for each in sentences]
-    assert np.abs(Embedder.load(run, precision=precision).encode(unknown) - ours).max(axis=1).min() > 1e-3
+    assert np.abs(Embedder.load(run, precision="fp32").encode(unknown) - ours).max(axis=1).min() > 1e-3
 
 
 def test_a_run_that_knows_all_words_opens_no_file(run, corpus, monkeypatch):
@@ -177,14 +189,15 @@ def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sente
 def test_a_file_that_has_changed_is_named_and_not_believed(copied, run, vectors, sentences, form, tmp_path):
     path, file = tmp_path / "v.vec", WordVectors.open(vectors)
     words, rows = file.words.to_pylist(), file.rows(np.arange(len(file)))
+    reason = "holds other vectors now"
     if form == "no vectors":
         path.write_bytes(b"\0")
+        reason = r"cannot be read \(.*not word vectors.*\)"
+    elif form == "other words":
+        write_vectors(path, words[1:] + words[:1], rows)
     else:
-        write_vectors(
-            path, words[1:] + words[:1] if form == "other words" else words, rows if form == "other words" else -rows
-        )
+        write_vectors(path, words, -rows)
     expected, run = Embedder.load(run).encode(sentences), copied(path)
-    reason = r"cannot be read \(.*not word vectors.*\)" if form == "no vectors" else "holds other vectors now"
     with pytest.warns(UserWarning, match=rf"run: words outside .* because .*v\.vec {reason}: .* `structviews runs "):
         found = Embedder.load(run).encode(sentences)
     path.unlink()
@@ -202,16 +215,107 @@ def test_a_relative_path_is_seen_from_here_and_from_above_the_run(
     shutil.copy(vectors, tmp_path / "v.vec")
     moved = copied("v.vec")
     expected = Embedder.load(run).encode(sentences)
-    for folder in (tmp_path, tmp_path / "run", Path("/")):
-        monkeypatch.chdir(folder)
-        here = Path(os.path.relpath(moved, folder))
-        np.testing.assert_array_equal(Embedder.load(here).encode(sentences), expected)
     (tmp_path / "another").mkdir()
     (tmp_path / "another/v.vec").write_text("a 1 2\n")
-    monkeypatch.chdir(tmp_path / "another")
-    embedder = Embedder.load("../run")
-    monkeypatch.chdir("/")
-    np.testing.assert_array_equal(embedder.encode(sentences), expected)
+    for folder in (tmp_path, tmp_path / "run", tmp_path / "another"):
+        monkeypatch.chdir(folder)
+        embedder = Embedder.load(Path(os.path.relpath(moved, folder)))
+        monkeypatch.chdir("/")  # the path is that of the run when it was loaded
+        np.testing.assert_array_equal(embedder.encode(sentences), expected)
     monkeypatch.chdir(tmp_path)
     assert located(Path("v.vec"), Path("/run")) == tmp_path / "v.vec"
     assert located(Path("w.vec"), Path("run")) == Path("w.vec")
+
+
+def word_vector(embedder, channel, view, word):
+    """The vector that a view reads for a word."""
+    batch = collate([ParsedSentence(("the", word, word, "zzz"))], embedder.vocabularies, ["tokens"])
+    with torch.no_grad():
+        found = embedder.model.channels[channel].tables[view].lookup(batch.ids[channel]).numpy()
+    np.testing.assert_array_equal(found[1], found[2])
+    return found[1]
+
+
+@pytest.mark.parametrize("channels", [("trained",), ("fixed", "trained")], ids="-".join)
+def test_every_word_of_the_file_gets_its_vector(channels, trained, copied, vectors, tmp_path):
+    run = copied() if "fixed" in channels else shutil.copytree(trained, tmp_path / "run")
+    config, _ = load_run(run)
+    file = WordVectors.open(vectors)
+    before = Embedder.load(run)  # its own words are all that is asked of it
+    expand(run, vectors)
+    after = Embedder.load(run)
+    assert after.description == "vector, expanded"
+    words = [*file.words.to_pylist(), "the", "zzz", *before.vocabularies[config.words.channels[0]].words[1:]]
+    for channel in config.words.channels:
+        known = before.vocabularies[channel].words
+        shared = [word for word in known[1:] if file.find([word])[0] >= 0]
+        x = file.rows(file.find(shared)).astype(np.float64)
+        for view in range(2):
+            table = before.model.channels[channel].tables[view].weight.detach().numpy()
+            rows = dict(zip(known, table, strict=True))
+            y = np.array([rows[word] for word in shared], dtype=np.float64)
+            affine = np.linalg.lstsq(np.c_[x, np.ones(len(x))], y, rcond=None)[0]
+            for word in words:
+                given = file.rows(file.find([word]))[0]
+                if word in rows:
+                    expected = rows[word]
+                elif file.find([word])[0] < 0:
+                    expected = table[0]
+                else:
+                    expected = given if channel == "fixed" else np.array([*given, 1]) @ affine
+                np.testing.assert_allclose(word_vector(after, channel, view, word), expected, atol=1e-5, err_msg=word)
+
+
+def test_the_report_is_of_the_fit(trained, vectors, tmp_path):
+    run = shutil.copytree(trained, tmp_path / "run")
+    before = model_checksum(run)
+    report = expand(run, vectors)
+    assert model_checksum(run) != before  # scores from before are of another run
+    known = load_words(run, "trained").words[1:]
+    file = WordVectors.open(vectors)
+    shared = [word for word in known if file.find([word])[0] >= 0]
+    assert report.n_shared == len(shared)
+    assert report.n_new == len(file) - len(shared)
+    x = np.c_[file.rows(file.find(shared)), np.ones(len(shared))].astype(float)
+    for i, fit in enumerate(report.fits):
+        table = load_file(run / "model.safetensors")[f"channels.trained.words.{i}.weight"]
+        y = table[[1 + known.index(word) for word in shared]].astype(float)
+        affine = np.linalg.lstsq(x, y, rcond=None)[0]
+        r2 = 1 - ((y - x @ affine) ** 2).sum() / ((y - y.mean(0)) ** 2).sum()
+        assert fit.r2 == pytest.approx(r2, abs=1e-5)
+        assert fit.r2_left_out < fit.r2
+    assert [fit.view for fit in report.fits] == ["dep", "const"]
+    few = write_vectors(tmp_path / "few.vec", ["the", "of", "autre"])
+    with pytest.raises(InputError, match=r"few\.vec: has 2 of the run's 40 words, too few to fit a map from 5 dim"):
+        expand(run, few)
+
+
+def test_a_larger_file_with_the_same_vectors_does_for_the_fixed_channel(copied, vectors, tmp_path):
+    both, file = copied(), WordVectors.open(vectors)
+    words = ["first", *file.words.to_pylist()]
+    numbers = np.concatenate([np.ones((1, DIM), np.float32), file.rows(np.arange(len(file)))])
+    larger = write_vectors(tmp_path / "larger.vec", words, numbers)
+    expand(both, larger)
+    np.testing.assert_array_equal(word_vector(Embedder.load(both), "fixed", 0, "first"), np.ones(DIM))
+    for name, changed in (("other", -numbers), ("short", numbers[:, :3]), ("few", numbers[:9])):
+        path = write_vectors(tmp_path / name, words[: len(changed)], changed)
+        with pytest.raises(InputError, match=rf"{name}: does not have the vectors that the fixed channel of .*run was"):
+            expand(both, path)
+
+
+def test_what_is_not_a_trained_run(tmp_path, vectors):
+    with pytest.raises(InputError, match="not a run"):
+        expand(tmp_path, vectors)
+    (tmp_path / "config.toml").write_text('kind = "joined"\n')
+    with pytest.raises(InputError, match="only trained and random runs can be expanded"):
+        expand(tmp_path, vectors)
+
+
+def test_training_on_drops_the_expansion(copied, vectors):
+    both = copied(vectors)
+    expand(both, vectors)
+    longer = extended(both, epochs=2, steps=None)
+    extend(longer)
+    train(longer)
+    assert Expansion.load(both) is None
+    assert Embedder.load(both).description == "vector"

@@ -1,14 +1,25 @@
-"""Every kind of run answers to the names that sentence-transformers' users know."""
+"""Every kind of run: the names that sentence-transformers' users know, saving, pickling; and what a start imports."""
+
+import copy
+import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
+from corpora import RandomParser
 from kinds_of_runs import TEXTS
+from vector_files import random_vectors, write_vectors
 
+from structviews import SentenceEncoder
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import cosines, cosines_of_pairs
 from structviews.errors import InputError
+from structviews.parsing import specification
+from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.runs.folder import model_checksum
+from structviews.words.vector_files import WordVectors
 
 pytestmark = pytest.mark.filterwarnings("ignore:these sentences were parsed with")
 STRINGS = [" ".join(words) for words in TEXTS]
@@ -79,6 +90,7 @@ def test_a_saved_run_gives_the_same(embedder, tmp_path, monkeypatch):
     assert repr(again).partition(", ")[2] == repr(embedder).partition(", ")[2]
 
 
+@pytest.mark.parametrize("embedder", ["default", "joined"], indirect=True)
 def test_a_run_is_saved_whole_or_not_at_all(embedder, tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("")
@@ -91,12 +103,8 @@ def test_a_run_is_saved_whole_or_not_at_all(embedder, tmp_path, monkeypatch):
             other.save(tmp_path / "other")
     embedder.with_limit(max_tokens=7).save(tmp_path / "limited")
 
-    def breaks(source, target, **options):
-        (target / "config.toml").write_text("")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("shutil.copytree", breaks)
-    with pytest.raises(KeyboardInterrupt):
+    monkeypatch.setattr("shutil.copytree", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
         embedder.save(tmp_path / "half")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["limited", "mine"]
 
@@ -127,3 +135,82 @@ def test_what_has_no_cosine_is_one_line(first, second, message):
         assert "\n" not in str(error.value)
     with pytest.raises(InputError, match=r"vectors of shapes \(2, 3\) and \(4, 3\): give as many of each"):
         cosines_of_pairs(np.ones((2, 3)), np.ones((4, 3)))
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:these sentences were parsed with")
+
+
+def hashed(value):
+    """As datasets names its caches, where it is installed."""
+    try:
+        from datasets.fingerprint import Hasher
+    except ImportError:
+        return pickle.dumps(value)
+    return Hasher.hash(value)
+
+
+@pytest.mark.parametrize("embedder", ["trees", "expanded", "average", "joined", "vectors"], indirect=True)
+def test_an_embedder_is_the_same_after_use(embedder):
+    before, fresh = hashed(embedder), pickle.loads(pickle.dumps(embedder))
+    vectors = embedder.encode(TEXTS)
+    assert hashed(embedder) == before
+    for again in (fresh, pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder)):
+        np.testing.assert_array_equal(again.encode(TEXTS), vectors)
+    assert hashed(embedder.with_limit(max_tokens=7)) != before
+
+
+@pytest.mark.parametrize("embedder", ["expanded", "joined"], indirect=True)
+def test_a_module_is_the_same_after_use(embedder):
+    module = SentenceEncoder(embedder, trainable=False)
+    before = hashed(module)
+    vectors = module(TEXTS)
+    assert hashed(module) == before
+    for again in (pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
+        np.testing.assert_array_equal(again(TEXTS), vectors)
+
+
+@pytest.mark.parametrize("make", [BuiltinParser.read, lambda: specification.load("builtin"), RandomParser])
+def test_a_parser_that_was_given_goes_along(runs_of_all_kinds, make):
+    embedder = Embedder.load(runs_of_all_kinds["trees"], make())
+    pickled = [pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder)]
+    vectors = embedder.encode(TEXTS)
+    for again in (*pickled, pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder)):
+        assert type(again.preparer._parser) is type(embedder.preparer._parser)
+        np.testing.assert_array_equal(again.encode(TEXTS), vectors)
+
+
+def test_word_vectors_are_opened_again(tmp_path, monkeypatch):
+    words = ["a", "b"]
+    write_vectors(tmp_path / "v.vec", words, random_vectors(words, 5000))
+    monkeypatch.chdir(tmp_path)
+    vectors = WordVectors.open("v.vec")
+    pickled = pickle.dumps(vectors)
+    assert len(pickled) < 500
+    monkeypatch.chdir("/")
+    np.testing.assert_array_equal(pickle.loads(pickled).rows(np.array([1, 0])), vectors.rows(np.array([1, 0])))
+
+
+HEAVY = {"nltk", "pandas", "scipy", "sklearn", "spacy", "sympy", "thinc", "torch._dynamo", "transformers", "triton"}
+TOLD = "import sys; before = set(sys.modules)\n{}\nprint(*set(sys.modules) - before)"
+
+
+def imported_by(code, beside=""):
+    """The modules that a fresh process imports for some code, but not for other code ahead of it."""
+    command = [sys.executable, "-c", f"{beside}\n{TOLD.format(code)}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+
+
+def test_a_first_vector_imports_no_library_that_it_does_not_use():
+    code = """from structviews import Embedder
+embedder = Embedder.load("default")
+assert embedder.encode(["The cat sat.", "It isn't (so) at www.example.org."]).shape == (2, embedder.dim)"""
+    imported = imported_by(code, beside="import torch")
+    assert "structviews.parsing.tokenising" in imported
+    assert HEAVY & set(imported) == set()
+    assert "structviews.parsing.backends.stanza" not in imported
+
+
+def test_importing_the_package_imports_nothing_else():
+    imported = imported_by("import structviews")
+    assert "structviews" in imported
+    assert [name for name in imported if name.startswith(("structviews.", "torch", "numpy"))] == []

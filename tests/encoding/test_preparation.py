@@ -4,17 +4,14 @@ import warnings
 from dataclasses import replace
 
 import pytest
-from corpora import small_config
 
-from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer
 from structviews.errors import InputError
-from structviews.parsing import pipeline, specification
+from structviews.parsing import specification
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.parser import Options
 from structviews.parsing.sources import open_source
 from structviews.runs.settings_file import Parsed
-from structviews.training.loop import train
 
 SENTENCE = "Ich geh's z.B. an."
 NEEDS = {"dependency", "constituency"}
@@ -33,18 +30,6 @@ def test_the_parser_of_the_corpus_is_loaded_by_what_the_manifest_says(named):
     preparer = Preparer(Parsed("", parser.describe(), {"name": "spacy.blank('de')"}))
     (tree,) = preparer.prepare([SENTENCE], NEEDS)
     assert [tree] == parser.parse([["Ich", "geh's", "z.B.", "an", "."]])
-
-
-def test_a_run_goes_from_text_to_text(tmp_path):
-    (tmp_path / "a.txt").write_text("Ich geh's z.B. an.\nSie auch nicht.\n\n" * 10)
-    parser = "trivial:balanced+trivial:random"
-    source = open_source(
-        [str(tmp_path / "a.txt")], parser=parser, layout="lines", tokenised=False, max_tokens=9, options=Options("de")
-    )
-    pipeline.parse_corpus(source, tmp_path / "a.parsed")
-    run = train(small_config(tmp_path / "a.parsed", tmp_path / "run", steps=1))
-    tokens = specification.load(parser).parse([["Ich", "geh's", "z.B.", "an", "."]])
-    assert Embedder.load(run).encode([SENTENCE]).tolist() == Embedder.load(run).encode(tokens).tolist()
 
 
 class Hyphens:

@@ -5,21 +5,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from corpora import RandomParser, opened, small_config, topic_corpus, topic_rows
+from corpora import RandomParser, opened, small_config, tiny_corpus, topic_corpus, topic_rows
 
 from structviews.batches.batch import collate
 from structviews.encoding import representation
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.representation import (
     Components,
     load_components,
+    normalised,
     reduce_segments,
     reference_sentences,
     save_components,
 )
+from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.errors import InputError
+from structviews.evaluation.scores.results import results_name
 from structviews.runs.folder import COMPONENTS
 from structviews.runs.which_vectors import POOLINGS, Representation
+from structviews.training.baselines import make_baseline
 from structviews.training.checkpoint import extend, extended
 from structviews.training.loop import train
 from structviews.training.trainer import Training
@@ -65,17 +70,6 @@ def test_segments_are_reduced_as_by_a_loop(how):
     torch.testing.assert_close(*gradients, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("how", ["amax", "amin", "mean"])
-def test_what_memory_holds_does_not_enter_gradients(how, monkeypatch):
-    """PyTorch's gradient takes the place that is written to for one of the numbers that were compared."""
-    states = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
-    offsets = torch.tensor([0, 3, 4])
-    expected = reduce_segments(states, offsets, how).detach()
-    monkeypatch.setattr(torch.Tensor, "new_empty", lambda *_, **__: expected.clone())
-    found = torch.autograd.grad(reduce_segments(states, offsets, how).sum(), states)[0]
-    torch.testing.assert_close(found.sum(dim=0), torch.full((3,), 2.0, dtype=torch.float64))
-
-
 def test_each_view_is_pooled_as_the_papers_table_says(embedder):
     expected = {pooling: [[] for _ in VIEWS] for pooling in POOLINGS}
     for sentence, views in zip(SENTENCES, states_one_by_one(embedder), strict=True):
@@ -83,11 +77,9 @@ def test_each_view_is_pooled_as_the_papers_table_says(embedder):
         n = len(sentence.tokens)
         assert [len(states) for _, states in views] == [n, 2 * n - 1, n, n, n]
         for i, (name, (vector, states)) in enumerate(zip(VIEWS, views, strict=True)):
-            largest, mean, smallest = [], [], []
-            for column in states.T:
-                largest.append(max(column))
-                smallest.append(min(column))
-                mean.append(sum(column) / len(column))
+            columns = [list(column) for column in states.T]
+            largest, smallest = list(map(max, columns)), list(map(min, columns))
+            mean = [sum(column) / len(column) for column in columns]
             expected["vector"][i].append(vector)
             expected["mean"][i].append(mean)
             expected["pooled"][i].append([*largest, *mean, *smallest, *([] if name in LINEAR else vector)])
@@ -99,8 +91,7 @@ def test_each_view_is_pooled_as_the_papers_table_says(embedder):
         assert chosen.encode(SENTENCES).shape == (len(SENTENCES), chosen.dim)
 
 
-@pytest.mark.parametrize(("n", "w"), [(40, 6), (5, 30), (1, 4), (3, 1)])
-@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize(("n", "w", "count"), [(40, 6, 1), (40, 6, 5), (5, 30, 5), (1, 4, 1), (3, 1, 5)])
 def test_components_are_the_first_of_an_uncentred_decomposition(n, w, count):
     rng = np.random.default_rng(n + count)
     vectors = rng.standard_normal((n, w)) * np.linspace(1, 3, w) + 2
@@ -137,6 +128,8 @@ def test_each_view_is_post_processed_by_itself_before_they_are_joined(embedder):
     averaged = chosen.with_representation(join="average")
     assert averaged.dim == 8
     np.testing.assert_allclose(averaged.encode(SENTENCES), sum(expected) / len(expected), atol=1e-5)
+    with pytest.raises(InputError, match="equal dimensions, but dep has 32, const has 32, seq has 32, avg has 24"):
+        averaged.with_representation(pooling="pooled").encode(SENTENCES)
 
 
 def test_vectors_do_not_depend_on_what_is_encoded_with_them_unless_they_are_transductive(embedder):
@@ -189,12 +182,12 @@ def test_a_run_that_goes_on_has_no_components_until_it_has_finished(tmp_path, mo
     assert not torch.equal(again["trained.0.vector"].directions, first["trained.0.vector"].directions)
 
 
-def test_components_are_kept_as_they_are(tmp_path):
-    kept = {"a.vector": Components(torch.eye(2, 5), torch.tensor([0.7, 0.3]))}
-    save_components(tmp_path, kept)
+def test_components_are_stored_as_they_are(tmp_path):
+    stored = Components(torch.eye(2, 5), torch.tensor([0.7, 0.3]))
+    save_components(tmp_path, {"a.vector": stored})
     (found,) = load_components(tmp_path, {"a.vector": 5}).values()
-    np.testing.assert_array_equal(found.directions, kept["a.vector"].directions)
-    np.testing.assert_array_equal(found.shares, kept["a.vector"].shares)
+    assert torch.equal(found.directions, stored.directions)
+    assert torch.equal(found.shares, stored.shares)
     with pytest.raises(InputError, match=r"components\.safetensors: damaged: a\.vector does not fit"):
         load_components(tmp_path, {"a.vector": 4})
     (tmp_path / COMPONENTS).write_bytes((tmp_path / COMPONENTS).read_bytes()[:-3])
@@ -210,9 +203,13 @@ def test_the_sample_is_spread_over_the_corpus(tmp_path, monkeypatch):
     assert reference_sentences(corpus, rows) == [corpus.sentence(int(rows[i])) for i in (0, 15, 31, 47)]
 
 
-def test_a_runs_settings_are_what_it_gives_unless_others_are_asked_for(run):
-    config = Embedder.load(run).config.replaced(pooling="mean", similarity_join="average", normalise=True)
-    assert config.representation == Representation("mean", normalise=True, similarity_join="average")
+def test_a_runs_settings_are_what_it_gives_unless_others_are_asked_for(run, chosen_run):
+    stored = Embedder.load(chosen_run)
+    assert stored.representation == Representation(normalise=True, similarity_view_weights=(0, 0, 3))
+    assert stored.description == "vector, l2; similarity: vector, l2, weights 0,0,3"
+    assert stored.for_similarity().representation == Representation(normalise=True, view_weights=(0, 0, 3))
+    one, other = (str(Representation(view_weights=weights)) for weights in ((1.5, 2), (1, 5.2)))
+    assert results_name(one) == "results.vector-weights-1.5-2.json" != results_name(other)
     asked = Representation("pooled", similarity_pooling="mean")
     embedder = Embedder.load(run, representation=asked)
     assert embedder.representation == asked
@@ -235,7 +232,103 @@ def test_wrong_representations(wrong, message):
         Representation(**wrong)
 
 
-def test_views_of_different_lengths_have_no_average(embedder):
-    chosen = embedder.with_representation(pooling="pooled", join="average")
-    with pytest.raises(InputError, match="equal dimensions, but dep has 32, const has 32, seq has 32, avg has 24"):
-        chosen.encode(SENTENCES)
+THREE = ("dep", "const", "avg")
+WEIGHTS = (1.0, 0.5, 2.0)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return tiny_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed")
+
+
+@pytest.fixture(scope="module")
+def chosen_run(corpus):
+    chosen = {"normalise": True, "similarity_view_weights": (0, 0, 3)}
+    return train(small_config(corpus, corpus.parent / "run", THREE, epochs=1, **chosen))
+
+
+@pytest.fixture
+def three(chosen_run):
+    return Embedder.load(chosen_run, RandomParser())
+
+
+@pytest.fixture(scope="module")
+def sentences(corpus):
+    return [opened(corpus).sentence(i) for i in range(len(opened(corpus)))]
+
+
+def words(sentences):
+    return [list(sentence.tokens) for sentence in sentences]
+
+
+class NoParser(RandomParser):
+    def parse(self, sentences):
+        raise AssertionError("parsed")
+
+
+def test_each_views_vectors_are_scaled(three, sentences):
+    views = three.encode_views(sentences)
+    weighted = three.with_representation(view_weights=WEIGHTS)
+    expected = np.concatenate([weight * view for weight, view in zip(WEIGHTS, views, strict=True)], axis=1)
+    np.testing.assert_array_equal(weighted.encode(sentences), expected)
+    np.testing.assert_array_equal(weighted.joined(views), expected)
+    for view, own in zip(THREE, views, strict=True):
+        np.testing.assert_array_equal(weighted.with_view(view).encode(sentences), own)
+    averaged = weighted.with_representation(join="average")
+    units = sum(weight * normalised(view) for weight, view in zip(WEIGHTS, views, strict=True)) / sum(WEIGHTS)
+    np.testing.assert_allclose(averaged.encode(sentences), units, atol=1e-6)
+    for chosen in (weighted, averaged):
+        module = SentenceEncoder(chosen.with_representation(remove_component=True))
+        np.testing.assert_allclose(module(sentences).detach(), module.embedder.encode(sentences), atol=1e-5)
+
+
+def test_a_view_of_weight_0_is_left_out(three, sentences):
+    views = three.encode_views(sentences)
+    two = three.with_representation(view_weights=(0, 1, 2))
+    assert (two.dim, two.needs) == (views[1].shape[1] + views[2].shape[1], {"constituency", "tokens"})
+    np.testing.assert_array_equal(two.encode(sentences), np.concatenate([views[1], 2 * views[2]], axis=1))
+    for mine, every in zip(two.encode_views(sentences), views, strict=True):
+        np.testing.assert_array_equal(mine, every)
+    assert list(two.attention(sentences)) == list(three.attention(sentences)) == ["dep"]
+
+
+def test_what_is_left_out_is_not_parsed_for(chosen_run, sentences):
+    full, three = Embedder.load(chosen_run, RandomParser()), Embedder.load(chosen_run, NoParser())
+    similarity = three.for_similarity()
+    assert similarity.needs == {"tokens"}
+    assert similarity.dim == 8
+    expected = 3 * full.encode_views(words(sentences))[2]
+    np.testing.assert_array_equal(similarity.encode(words(sentences)), expected)
+    np.testing.assert_array_equal(3 * three.with_view("avg").encode(words(sentences)), expected)
+    with pytest.raises(AssertionError, match="parsed"):
+        three.encode(words(sentences))
+
+
+def test_a_joined_runs_weights_are_its_members(chosen_run, corpus, sentences, tmp_path):
+    other = make_baseline("random", corpus, tmp_path / "random", None, {"views": ["seq", "avg"], "hidden": 8})
+    joined = Embedder.load(join_runs([chosen_run, other], tmp_path / "joined"), RandomParser())
+    first, second = joined.encode_views(sentences)
+    weighted = joined.with_representation(view_weights=(2, 1))
+    np.testing.assert_array_equal(weighted.encode(sentences), np.concatenate([2 * first, second], axis=1))
+    assert weighted.description.endswith("; members: concatenation 2,1")
+    alone = joined.with_representation(view_weights=(0, 1))
+    assert alone.needs == {"tokens"}
+    np.testing.assert_array_equal(alone.encode(sentences), second)
+    module = SentenceEncoder(alone)
+    np.testing.assert_allclose(module(sentences).detach().numpy(), second, atol=1e-5)
+
+
+WRONG = [
+    ((1, 2), "view_weights = 1,2: 2 weights for 3 views: give one each for dep, const, avg"),
+    ((0, 0, 0), "view_weights = 0,0,0: leaves out all views: give one of them more than 0"),
+    ((1, float("nan"), 1), "view_weights = nan: give a number at least 0"),
+    (("a", 1, 1), r"view_weights = \('a', 1.0, 1.0\) is not of type list of numbers"),
+]
+
+
+@pytest.mark.parametrize(("weights", "message"), WRONG)
+def test_wrong_weights(three, corpus, tmp_path, weights, message):
+    with pytest.raises(InputError, match=message):
+        three.with_representation(view_weights=weights)
+    with pytest.raises(InputError, match=f"similarity_{message}"):
+        small_config(corpus, tmp_path / "run", THREE, similarity_view_weights=weights)

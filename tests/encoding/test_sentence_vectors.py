@@ -111,12 +111,8 @@ def test_nothing_is_kept_after_an_error(tmp_path):
         yield VECTORS
         raise RuntimeError
 
-    def use():
-        with saved(fail, tmp_path / "kept.npy") as encode:
-            list(encode(iter([SENTENCES, SENTENCES[:1]])))
-
-    with pytest.raises(RuntimeError):
-        use()
+    with pytest.raises(RuntimeError), saved(fail, tmp_path / "kept.npy") as encode:
+        list(encode(iter([SENTENCES, SENTENCES[:1]])))
     assert not list(tmp_path.iterdir())
 
 

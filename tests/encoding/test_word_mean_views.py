@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus, topic_corpus
-from packed_runs import pack
 from rich.console import Console
 from safetensors.torch import load_file
 from vector_files import fasttext_model, random_vectors, write_vectors
@@ -22,7 +21,6 @@ DIM = 7
 VIEWS = ("dep", "sif", "const")
 MEANS = ("average", "sif")
 LEARNING = ("dep", "const")
-POOLINGS = ["vector", "mean", "pooled"]
 
 
 @pytest.fixture(scope="module")
@@ -53,50 +51,37 @@ def sentences(corpus):
     return [*own, *map(random_trees, (["elsewhere"], ["zzz"], ["zzz", "elsewhere", unknown], ["qqq", *own[1].tokens]))]
 
 
-@pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("name", MEANS)
-def test_it_is_the_baseline(fixed, corpus, vectors, sentences, name, pooling, tmp_path):
-    baseline = Embedder.load(make_baseline(name, corpus, tmp_path / name, vectors, None, Console(quiet=True)))
-    run = Embedder.load(fixed[(*LEARNING, *MEANS)], RandomParser())
-    view = run.with_view(name).with_representation(pooling=pooling)
-    expected = baseline.with_representation(remove_component=False, pooling=pooling).encode(sentences)
-    np.testing.assert_allclose(view.encode(sentences), expected, atol=1e-6)
-    assert not view.encode([sentences[-3]]).any()
-
-
-@pytest.mark.parametrize("name", MEANS)
-def test_it_is_the_baseline_where_unknown_words_are_composed_too(corpus, sentences, name, tmp_path):
+def test_it_is_the_baseline(fixed, corpus, vectors, sentences, name, tmp_path):
+    """Also of words that are composed."""
     words = sorted(count_words(opened(corpus)))
     (tmp_path / "v.bin").write_bytes(fasttext_model(words, random_vectors(range(len(words) + 64), DIM)))
     given = {"channels": ("fixed",), "vectors": str(tmp_path / "v.bin"), "epochs": 1}
-    run = train(small_config(corpus, tmp_path / "run", (*LEARNING, name), **given))
-    made = make_baseline(name, corpus, tmp_path / name, tmp_path / "v.bin", None, Console(quiet=True))
-    expected = Embedder.load(made).with_representation(remove_component=False).encode(sentences)
-    np.testing.assert_allclose(Embedder.load(run).with_view(name).encode(sentences), expected, atol=1e-6)
-    assert expected[-3].any()  # no word of the corpus
+    composing = train(small_config(corpus, tmp_path / "run", (*LEARNING, name), **given))
+    for run, file in ((fixed[(*LEARNING, *MEANS)], vectors), (composing, tmp_path / "v.bin")):
+        made = make_baseline(name, corpus, tmp_path / f"of-{file.name}", file, None, Console(quiet=True))
+        baseline, view = Embedder.load(made), Embedder.load(run, RandomParser()).with_view(name)
+        for pooling in ("vector", "mean", "pooled"):
+            expected = baseline.with_representation(remove_component=False, pooling=pooling).encode(sentences)
+            found = view.with_representation(pooling=pooling).encode(sentences)
+            np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert expected[-3].any() == (file.suffix == ".bin")  # no word of the corpus
 
 
-def test_the_others_are_trained_as_without_it(fixed):
+def test_the_others_are_trained_as_without_it(fixed, sentences):
     weights, alone = (load_file(fixed[views] / "model.safetensors") for views in (VIEWS, LEARNING))
     renamed = {name.replace(".views.2.", ".views.1."): weight for name, weight in weights.items()}
     assert renamed.keys() - alone.keys() == {"channels.fixed.words.0.frequencies"}
     for name, weight in alone.items():
         assert torch.equal(renamed[name], weight), name
     entries = [path.read_text().splitlines()[-1] for path in (fixed[v] / "log.jsonl" for v in (VIEWS, LEARNING))]
+    embedders = [Embedder.load(fixed[views], RandomParser()) for views in (VIEWS, LEARNING)]
+    assert (embedders[0].view_names, embedders[0].widths) == (list(VIEWS), [8, DIM, 8])
+    vectors, both = (each.encode(sentences) for each in embedders)
+    np.testing.assert_array_equal(np.delete(vectors, np.s_[8 : 8 + DIM], axis=1), both)
+    np.testing.assert_array_equal(vectors[:, 8 : 8 + DIM], embedders[0].with_view("sif").encode(sentences))
+    np.testing.assert_allclose(SentenceEncoder(embedders[0])(sentences).detach(), vectors, atol=1e-5)
     assert entries[0].partition('"loss"')[2].partition(",")[0] == entries[1].partition('"loss"')[2].partition(",")[0]
-
-
-def test_three_views_side_by_side(fixed, sentences):
-    embedder = Embedder.load(fixed[VIEWS], RandomParser())
-    both = Embedder.load(fixed[LEARNING], RandomParser())
-    assert (embedder.view_names, embedder.widths) == (list(VIEWS), [8, DIM, 8])
-    vectors = embedder.encode(sentences)
-    np.testing.assert_array_equal(np.delete(vectors, np.s_[8 : 8 + DIM], axis=1), both.encode(sentences))
-    np.testing.assert_array_equal(vectors[:, 8 : 8 + DIM], embedder.with_view("sif").encode(sentences))
-    removed = embedder.with_representation(remove_component=True).encode(sentences)
-    assert np.isfinite(removed).all()
-    module = SentenceEncoder(Embedder.load(fixed[VIEWS], RandomParser()))
-    np.testing.assert_allclose(module(sentences).detach().numpy(), vectors, atol=1e-5)
 
 
 def test_with_both_channels_it_reads_the_first_learning_views_words(corpus, vectors, sentences, tmp_path):
@@ -128,21 +113,6 @@ def test_another_corpus_has_its_own_frequencies(tmp_path):
     words = Training(small_config(corpus, tmp_path / "z", VIEWS, init_from=str(first))).vocabularies["trained"].words
     expected = [fresh[word] / fresh.total() for word in words[1:]]
     np.testing.assert_allclose(table[0].frequencies[1:], expected, rtol=1e-6)
-
-
-def test_packed(fixed, tmp_path):
-    own = Embedder.load(fixed[VIEWS], RandomParser()).with_view("sif")
-    pack(fixed[VIEWS], tmp_path / "packed", 20)
-    packed = Embedder.load(tmp_path / "packed", RandomParser()).with_view("sif")
-    kept = packed.vocabularies["fixed"].words[1:]
-    assert len(kept) == 20
-    some = [random_trees(kept[:6]), random_trees(kept[5:]), random_trees([*kept[:4], "zzz"])]
-    expected = own.encode(some)
-    np.testing.assert_allclose(packed.encode(some), expected, atol=0.01 * np.abs(expected).max())
-    removed = [each.with_representation(remove_component=True).encode(some) for each in (own, packed)]
-    np.testing.assert_allclose(removed[1], removed[0], atol=0.01 * np.abs(expected).max())
-    frequencies = [each.model.channels["fixed"].words[0].frequencies for each in (own, packed)]
-    np.testing.assert_allclose(frequencies[1], frequencies[0][:21], rtol=1e-3)
 
 
 def test_it_cannot_be_trained_alone(corpus, tmp_path):

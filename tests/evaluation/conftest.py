@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from corpora import small_config, topic_corpus
 
-from structviews.evaluation.senteval.tasks.pairs import STS_SETS
+from structviews.evaluation.senteval.tasks.downstream import STS_SETS
 from structviews.training.loop import train
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "senteval"

@@ -1,7 +1,5 @@
 """``structviews parse`` with parsers, languages and models: what is recorded, and what is one line."""
 
-import json
-
 import pytest
 from typer.testing import CliRunner
 
@@ -14,7 +12,7 @@ from structviews.parsing.parser import Options
 from structviews.parsing.sources import open_source
 
 TEXT = "Ich geh's z.B. an.\nSie auch.\n"
-BOTH = ("--dep", "trivial:balanced", "--const", "trivial:random")
+BOTH = "trivial:balanced+trivial:random"
 
 
 def parse(*arguments):
@@ -32,11 +30,11 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path):
     out = tmp_path / "a.parsed"
     models = tmp_path / "models"
     models.mkdir()
-    options = (text, *BOTH, "--lang", "de", "--models", models, "--format", "lines", "-o", out)
+    options = (text, "--parser", BOTH, "--lang", "de", "--models", models, "--format", "lines", "-o", out)
     ended = parse(*options)
     assert ended.exit_code == 0, ended.output
     corpus = ParsedCorpus.open(out)
-    assert corpus.parser == specification.load("trivial:balanced+trivial:random", Options("de")).describe()
+    assert corpus.parser == specification.load(BOTH, Options("de")).describe()
     assert corpus.parser["dependency"]["name"] == "trivial:balanced"
     assert corpus.manifest["tokeniser"]["name"] == "spacy.blank('de')"
     assert corpus.manifest["models"] == str(models.resolve())
@@ -48,23 +46,10 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path):
     assert "differs in parser and tokeniser" in str(ended.exception)
 
 
-def test_dep_and_const_are_another_way_to_say_it(text, tmp_path):
-    manifests = []
-    for i, parser in enumerate((BOTH, ("--parser", "trivial:balanced+trivial:random"))):
-        ended = parse(text, *parser, "--format", "lines", "--workers", i + 1, "-o", tmp_path / str(i))
-        assert ended.exit_code == 0, ended.output
-        manifests.append((tmp_path / str(i) / "manifest.json").read_bytes())
-    assert manifests[0] == manifests[1]
-    assert "models" not in json.loads(manifests[0])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--lang", "de"], "--lang de: builtin only parses English (en): choose another --parser"),
-        (["--dep", "builtin"], "--dep and --const go together: to use a single parser, name it with --parser"),
-        ([*BOTH, "--parser", "builtin"], "--parser builtin with --dep or --const: give --parser, or both"),
-        (["--dep", "builtin+builtin", "--const", "builtin"], "--dep builtin+builtin: give one parser"),
         (["--parser", "treebank+builtin"], "--parser treebank+builtin: treebank files already have trees: "),
         (["--parser", "treebank", "--device", "cpu"], "--format, --tokenised, --models, --device and --strict only"),
     ],

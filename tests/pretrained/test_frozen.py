@@ -1,4 +1,7 @@
-"""States of frozen encoders, against one sentence at a time in plain calls of transformers."""
+"""Frozen encoders: states against one sentence at a time in plain calls of transformers, pieces against a slow aligner.
+
+There are four kinds of tokenisers.
+"""
 
 import pickle
 import shutil
@@ -6,14 +9,17 @@ from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from tiny_encoders import KINDS, TEXT, encoder_folder, in_shards
+from tiny_encoders import KINDS, TEXT, encoder_folder, in_shards, tokeniser
 from torch.utils.data import DataLoader
 from transformers import AutoModel, AutoTokenizer, IBertConfig
 
 from structviews.errors import InputError
+from structviews.parsing.treebank import read_treebank
+from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.encoder_name import EncoderName
 from structviews.pretrained.loading import Blueprint, files_digest, found_folder, load_encoder
 from structviews.pretrained.states import PIECES_AT_ONCE, FrozenEncoder, word_states
@@ -34,11 +40,7 @@ def plain(folder):
 def slow_states(folder, words, layers=(2,), pooling="mean"):
     """One sentence without padding; a word's pieces are those whose characters are the word's."""
     tokeniser, model = plain(folder)
-    text, spans = "", []
-    for word in words:
-        text += "" if not text or word in ("n't", "'ll") else " "
-        spans.append((len(text), len(text) + len(word)))
-        text += word
+    text, spans = slow_spelling(words)
     read = tokeniser(text, return_offsets_mapping=True, return_tensors="pt")
     with torch.no_grad():
         hidden = model(input_ids=read["input_ids"], output_hidden_states=True).hidden_states
@@ -65,11 +67,24 @@ def test_states_are_those_of_one_sentence_at_a_time(folders, kind, layers, numbe
     torch.testing.assert_close(encoder.states(SENTENCES), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_an_encoder_that_is_not_frozen_has_gradients(folders, pooling):
+    """As a view that trains one needs: the same states, and gradients of all layers that are read."""
+    loaded = load_encoder(folders["bert"])
+    states = word_states(loaded, loaded.aligner.align(SENTENCES), (2,), pooling)
+    torch.testing.assert_close(states, FrozenEncoder.open(str(folders["bert"]), pooling).states(SENTENCES))
+    states.square().sum().backward()
+    read = [each.grad for name, each in loaded.model.named_parameters() if "pooler" not in name]
+    assert sum(each.abs().sum() > 0 for each in read) > len(read) / 2
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sentence_does_not_depend_on_its_batch(folders, kind, monkeypatch):
     encoder = FrozenEncoder.open(str(folders[kind]), "mean")
-    long = " ".join(TEXT).split()  # several windows
+    before, long = pickle.dumps(encoder), " ".join(TEXT).split()  # several windows
     together = encoder.states([*SENTENCES, long])
+    assert pickle.dumps(encoder) == before
+    assert torch.equal(pickle.loads(before).states([*SENTENCES, long]), together)
     alone = torch.cat([encoder.states([words]) for words in [*SENTENCES, long]])
     torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-5)
     monkeypatch.setitem(PIECES_AT_ONCE, "cpu", 20)
@@ -79,24 +94,6 @@ def test_a_sentence_does_not_depend_on_its_batch(folders, kind, monkeypatch):
     # As many pieces at once as there are positions: one more would fail.
     assert encoder._loaded.aligner.align([["x"] * 300]).lengths.max() == 64
     assert encoder.states([["x"] * 300]).isfinite().all()
-
-
-def test_a_table_of_positions_of_another_class(folders, tmp_path):
-    about = IBertConfig(
-        vocab_size=400, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=66, pad_token_id=1,
-    )  # fmt: skip
-    AutoModel.from_config(about).save_pretrained(tmp_path)
-    AutoTokenizer.from_pretrained(folders["roberta"]).save_pretrained(tmp_path)
-    assert FrozenEncoder.open(str(tmp_path), "mean").states([["x"] * 300]).shape == (300, 32)
-
-
-def test_pickled_to_the_same_bytes_after_use(folders):
-    encoder = FrozenEncoder.open(str(folders["bert"]), "mean")
-    before = pickle.dumps(encoder)
-    states = encoder.states([["film"]])
-    assert pickle.dumps(encoder) == before
-    assert torch.equal(pickle.loads(before).states([["film"]]), states)
 
 
 def test_workers_of_a_loader_read_on_the_cpu(folders):
@@ -113,22 +110,46 @@ def test_workers_of_a_loader_read_on_the_cpu(folders):
         encoder.states([["film"]])
 
 
-def test_the_digest_is_that_of_configuration_weights_and_tokeniser(folders, tmp_path):
-    folder = tmp_path / "copy"
-    shutil.copytree(folders["bert"], folder)
-    before = files_digest(folder)
-    assert before == files_digest(folders["bert"])
-    (folder / "README.md").write_text("about")
-    assert files_digest(folder) == before
-    for name in ("config.json", "tokenizer.json"):
-        content = (folder / name).read_text()
-        (folder / name).write_text(content + " ")
-        assert files_digest(folder) != before
-        (folder / name).write_text(content)
-    weights = load_file(folder / "model.safetensors")
-    weights["embeddings.word_embeddings.weight"][3, 3] += 1
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    assert files_digest(folder) != before
+def test_what_is_fetched_is_whole_and_its_digest_that_of_what_decides_the_states(folders, tmp_path, monkeypatch):
+    """A cache with a part of the files, as another program leaves it, is not the encoder: the rest is fetched."""
+    hub = pytest.importorskip("huggingface_hub")
+    whole = in_shards(folders["bert"], tmp_path / "whole")
+    parts = {name: shutil.copytree(whole, tmp_path / name) for name in ("weights", "tokeniser")}
+    shard = sorted(parts["weights"].glob("model-*"))[1]
+    shard.unlink()
+    for file in parts["tokeniser"].glob("*token*"):
+        file.unlink()
+    for part, missing in ((parts["weights"], shard.name), (parts["tokeniser"], "tokeniser")):
+        asked, there = [], {True: part, False: whole}
+
+        def fetch(name, *, local_files_only, allow_patterns, asked=asked, there=there, **_):
+            asked.append(
+                (name, local_files_only, any(fnmatch("model.safetensors.index.json", x) for x in allow_patterns))
+            )
+            return str(there[local_files_only])
+
+        monkeypatch.setattr(hub, "snapshot_download", fetch)
+        assert found_folder("owner/tiny") == whole
+        assert asked == [("owner/tiny", True, True), ("owner/tiny", False, True)]
+        there[False] = part
+        with pytest.raises(InputError, match=rf"owner/tiny: neither .* \(it has no {missing}\): give one"):
+            found_folder("owner/tiny")
+    states = FrozenEncoder.open(str(folders["bert"]), "mean").states(SENTENCES)
+    torch.testing.assert_close(FrozenEncoder.open(str(whole), "mean").states(SENTENCES), states)
+    before, described = files_digest(whole), Blueprint.of(whole).digest
+    assert files_digest(parts["weights"]) != before
+    save_file({"x": torch.zeros(2)}, whole / "adapter.safetensors")
+    (whole / "vocab.txt").write_text("also in tokenizer.json")
+    (whole / "README.md").write_text("about")
+    assert (files_digest(whole), Blueprint.of(whole).digest) == (before, described)
+    for name in ("config.json", "tokenizer.json", sorted(whole.glob("model-*"))[0].name):
+        content = (whole / name).read_bytes()
+        (whole / name).write_bytes(content + b" ")
+        assert files_digest(whole) != before
+        (whole / name).write_bytes(content)
+    (whole / "model.safetensors.index.json").write_text("{}")
+    with pytest.raises(InputError, match=r"model\.safetensors\.index\.json: .*weight_map.*: restore its files"):
+        files_digest(whole)
 
 
 @pytest.mark.parametrize(
@@ -145,16 +166,6 @@ def test_names(text, name, layers, numbers):
     for wrong in ("13", "-14", "3..2", "11..13"):
         with pytest.raises(InputError, match=r"not layers of it: it has 0 \(its embeddings\) to 12"):
             EncoderName.of(f"x:{wrong}").numbers(12)
-
-
-def broken(folder, tmp_path, breaking):
-    copy = tmp_path / "broken"
-    shutil.copytree(folder, copy)
-    breaking(copy)
-    with pytest.raises(InputError) as error:
-        FrozenEncoder.open(str(copy), "mean").states([["film"]])
-    assert "\n" not in str(error.value)
-    return str(error.value)
 
 
 def without_a_weight(folder):
@@ -188,7 +199,19 @@ def with_code(folder):
     ],
 )
 def test_what_cannot_be_loaded_is_one_line(folders, tmp_path, breaking, said):
-    assert said in broken(folders["bert"], tmp_path, breaking)
+    copy = shutil.copytree(folders["bert"], tmp_path / "broken")
+    breaking(copy)
+    with pytest.raises(InputError, match=said) as error:
+        FrozenEncoder.open(str(copy), "mean").states([["film"]])
+    assert "\n" not in str(error.value)
+
+
+def test_a_table_of_positions_of_another_class(folders, tmp_path):
+    size = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    about = IBertConfig(vocab_size=400, max_position_embeddings=66, pad_token_id=1, **size)
+    AutoModel.from_config(about).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(folders["roberta"]).save_pretrained(tmp_path)
+    assert FrozenEncoder.open(str(tmp_path), "mean").states([["x"] * 300]).shape == (300, 32)
 
 
 def test_loading_draws_no_random_numbers(folders, tmp_path):
@@ -203,49 +226,6 @@ def test_loading_draws_no_random_numbers(folders, tmp_path):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_part_that_another_program_fetched_is_not_an_encoder(folders, tmp_path, monkeypatch):
-    """The rest is fetched, with the index of weights that are in several files; or one line says what is missing."""
-    hub = pytest.importorskip("huggingface_hub")
-    part = Path(shutil.copytree(folders["bert"], tmp_path / "part", ignore=shutil.ignore_patterns("*token*")))
-    asked, there = [], {True: part, False: folders["bert"]}
-
-    def fetch(name, *, local_files_only, allow_patterns, **_):
-        asked.append((name, local_files_only, any(fnmatch("model.safetensors.index.json", x) for x in allow_patterns)))
-        return str(there[local_files_only])
-
-    monkeypatch.setattr(hub, "snapshot_download", fetch)
-    assert found_folder("owner/tiny") == folders["bert"]
-    assert asked == [("owner/tiny", True, True), ("owner/tiny", False, True)]
-    there[False] = part
-    with pytest.raises(InputError, match=r"owner/tiny: neither .* \(it has no tokeniser\): give one"):
-        found_folder("owner/tiny")
-
-
-def test_weights_in_several_files(folders, tmp_path, monkeypatch):
-    """A cache with some of them is not the encoder; the digest is that of all of them, and of no other file."""
-    hub = pytest.importorskip("huggingface_hub")
-    whole = in_shards(folders["bert"], tmp_path / "whole")
-    part = Path(shutil.copytree(whole, tmp_path / "part"))
-    shard = sorted(part.glob("model-*"))[1]
-    shard.unlink()
-    monkeypatch.setattr(hub, "snapshot_download", lambda _, local_files_only, **__: part if local_files_only else whole)
-    assert found_folder("owner/tiny") == whole
-    monkeypatch.setattr(hub, "snapshot_download", lambda *_, **__: part)
-    with pytest.raises(InputError, match=rf"owner/tiny: neither .* \(it has no {shard.name}\): give one"):
-        found_folder("owner/tiny")
-    states = FrozenEncoder.open(str(folders["bert"]), "mean").states(SENTENCES)
-    torch.testing.assert_close(FrozenEncoder.open(str(whole), "mean").states(SENTENCES), states)
-    before, described = files_digest(whole), Blueprint.of(whole).digest
-    assert files_digest(part) != before
-    save_file({"x": torch.zeros(2)}, whole / "adapter.safetensors")
-    (whole / "vocab.txt").write_text("also in tokenizer.json")
-    assert files_digest(whole) == before
-    assert Blueprint.of(whole).digest == described
-    (whole / "model.safetensors.index.json").write_text("{}")
-    with pytest.raises(InputError, match=r"model\.safetensors\.index\.json: .*weight_map.*: restore its files"):
-        files_digest(whole)
-
-
 def test_a_missing_encoder_is_one_line(monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(InputError, match=r"nobody/nothing: neither a folder here nor a model of the Hugging Face Hub"):
@@ -256,13 +236,104 @@ def test_a_missing_encoder_is_one_line(monkeypatch):
         FrozenEncoder.open("bert:last4", "mean")
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first"])
-def test_an_encoder_that_is_not_frozen_has_gradients(folders, pooling):
-    """As a view that trains one needs: the same states, and gradients of all layers that are read."""
-    loaded = load_encoder(folders["bert"])
-    states = word_states(loaded, loaded.aligner.align(SENTENCES), (2,), pooling)
-    torch.testing.assert_close(states, FrozenEncoder.open(str(folders["bert"]), pooling).states(SENTENCES))
-    states.square().sum().backward()
-    read = [each for name, each in loaded.model.named_parameters() if "pooler" not in name]
-    assert all(each.grad is not None for each in read)
-    assert sum(each.grad.abs().sum() > 0 for each in read) > len(read) / 2
+GUM = Path(__file__).parents[3] / "shared/data/treebanks/gum"
+TOKENISERS = {kind: tokeniser(kind) for kind in KINDS}
+UNKNOWN = {kind: each.unk_token for kind, each in TOKENISERS.items()}
+HARD = {
+    "contractions": "It is n't we 'll Mary 's dogs ' ca n't do n’t he ’s",
+    "a contraction first": "'s n't she",
+    "brackets": "-LRB- see -LSB- 1 -RSB- and -LCB- x -RCB- -RRB-",
+    "quotes": "`` it rains '' she said",
+    "emoji": "good 😀 film 👩‍👩‍👧 🇨🇭 ! ❤️",
+    "dropped words": "a \x00 b \u200b c \u0301 \xa0 \ufeff end \x07",
+    "only dropped words": "\x00 \x07",
+    "chinese": "电影 很 好看 。 龘 x",
+    "special tokens": "a <s> [SEP] </s> [UNK] <unk> <mask> b",
+    "changed by normalising": "ﬁne ½ Ⅷ İstanbul ß é é",
+    "one": "x",
+}
+HARD_SENTENCES = [text.split(" ") for text in HARD.values()] + [
+    ["1 1/2", "cups"],
+    ["of", "the", "film"] * 40,
+    list("abc") * 70,
+]
+LONGEST = 20
+
+
+def slow_spelling(words):
+    """A sentence as text, and the first and last character of each word."""
+    signs = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
+    text, spans = "", []
+    for word in words:
+        spelt = signs.get(word, word)
+        glued = word.replace("’", "'").lower() in ("n't", "'s", "'m", "'d", "'re", "'ve", "'ll")
+        text += "" if not text or glued else " "
+        spans.append((len(text), len(text) + len(spelt)))
+        text += spelt
+    return text, spans
+
+
+def slow_pieces(kind, words):
+    """The pieces of each word as ids, by comparing characters one word at a time; whole sentences are read."""
+    reads = TOKENISERS[kind]
+    while True:
+        text, spans = slow_spelling(words)
+        read = reads(text, add_special_tokens=False, return_offsets_mapping=True)
+        pieces = [
+            [
+                piece
+                for piece, (begin, end) in zip(read["input_ids"], read["offset_mapping"], strict=True)
+                if set(range(begin, end)) & set(range(*span)) and reads.convert_ids_to_tokens(piece) != "▁"
+            ]
+            for span in spans
+        ]
+        if all(pieces):
+            return pieces
+        words = [word if own else UNKNOWN[kind] for word, own in zip(words, pieces, strict=True)]
+
+
+def aligned(kind, sentences, longest=LONGEST):
+    """Each word's pieces as ids, sentence by sentence, and what was found."""
+    found = Aligner(TOKENISERS[kind].backend_tokenizer, longest, UNKNOWN[kind]).align(sentences)
+    own = [each.tolist() for each in np.split(found.ids[found.indices], found.starts[1:])]
+    ends = np.cumsum([len(each) for each in sentences])
+    return [own[end - len(each) : end] for each, end in zip(sentences, ends, strict=True)], found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hard_cases_as_the_slow_aligner(kind):
+    own, _ = aligned(kind, HARD_SENTENCES)
+    assert own == [slow_pieces(kind, words) for words in HARD_SENTENCES]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_piece_is_read_once_and_far_from_a_cut(kind):
+    """Every piece of a long sentence in the window in which its distance to the nearer cut is largest."""
+    words = " ".join(TEXT).split()
+    (own,), found = aligned(kind, [words])
+    assert own == slow_pieces(kind, words)
+    window = np.repeat(np.arange(len(found.lengths)), found.lengths)
+    inside = np.arange(len(found.ids)) - np.repeat(np.cumsum(found.lengths) - found.lengths, found.lengths)
+    assert len(found.lengths) > 3
+    content = LONGEST - 2
+    step = content - content // 2
+    for place in found.indices.tolist():
+        which, rank = window[place], inside[place] - 1  # without the token that begins each window
+        number = which * step + rank
+        others = [other for other in range(len(found.lengths)) if 0 <= number - other * step < found.lengths[other] - 2]
+
+        def room(other, number=number):
+            left = number - other * step if other else np.inf
+            right = found.lengths[other] - 3 - (number - other * step) if other < len(found.lengths) - 1 else np.inf
+            return min(left, right)
+
+        assert room(which) == max(map(room, others))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.skipif(not GUM.is_dir(), reason=f"{GUM} is not there")
+def test_a_treebank_as_the_slow_aligner(kind):
+    (file,) = GUM.glob("*dev*.conllu")
+    sentences = [list(each.sentence.tokens) for each in read_treebank((file,))]
+    own, _ = aligned(kind, sentences, 64)
+    assert own == [slow_pieces(kind, words) for words in sentences]

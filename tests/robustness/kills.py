@@ -3,66 +3,50 @@
 Whatever happened, the same command brings the same bytes as one that nothing disturbed, and leaves nothing behind.
 """
 
-import os
 import random
 import shutil
 import signal
 import stat
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import chdir
 from pathlib import Path
 
-from commands import Command
-from processes import Ended, Process, call_anew, import_all, small_files, start, without_privileges
+from commands import Command, snapshot
+from processes import Ended, Process, import_all, small_files, start, without_privileges
 
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 SECONDS = 120
 
 
-@dataclass
 class Stage:
-    """A folder in which a command is called again and again, from the same files."""
+    """A folder in which a command is called again and again, from the same files.
 
-    command: Command
-    given: Path  # the files that it reads
-    work: Path  # where it is called; always the same, as results may hold paths
-    expected: dict[str, bytes | None] = field(default_factory=dict)  # what is there after an undisturbed call
-    seconds: float = 0.0  # what that took
+    Raises:
+        AssertionError: if the command fails undisturbed.
+    """
 
-    @classmethod
-    def of(cls, command: Command, root: Path) -> "Stage":
-        """Make the files, and call the command undisturbed.
-
-        Raises:
-            AssertionError: if it fails.
-        """
+    def __init__(self, command: Command, root: Path):
         import_all()
-        stage = cls(command, root / command.name / "given", root / command.name / "work")
-        stage.given.mkdir(parents=True)
-        (stage.given / ".home").mkdir()
-        before = Path.cwd()
-        os.chdir(stage.given)
-        try:
-            command.make(stage.given)
-        finally:
-            os.chdir(before)
-        stage.fresh()
+        self.command = command
+        self.given = root / command.name / "given"  # the files that it reads
+        self.work = root / command.name / "work"  # where it is called; always the same, as results may hold paths
+        (self.given / ".home").mkdir(parents=True)
+        with chdir(self.given):
+            command.make(self.given)
+        self.fresh()
         began = time.monotonic()
-        ended = stage.start().wait(SECONDS)
-        stage.seconds = time.monotonic() - began
+        ended = self.start().wait(SECONDS)
+        self.seconds = time.monotonic() - began
         assert ended.code == 0, f"{command.name}: undisturbed, it ends with {ended.code}: {ended.errors}"
-        stage.expected = stage.now()
-        return stage
+        self.expected = snapshot(self.work)
 
     def fresh(self) -> None:
         """The folder as it was made, times included."""
         shutil.rmtree(self.work, ignore_errors=True)
         shutil.copytree(self.given, self.work)
 
-    def now(self) -> dict[str, bytes | None]:
-        return self.command.snapshot(self.work)
-
-    def start(self, prepare: object = None, number: int = 0) -> Process:
+    def start(self, prepare: Callable[[], object] | None = None, number: int = 0) -> Process:
         errors = self.work.with_name(f"errors.{number}")
         return start(self.command.arguments.split(), self.work, errors, prepare)
 
@@ -75,18 +59,10 @@ class Stage:
 
     def differences(self) -> list[str]:
         """What differs from the result of a call that nothing disturbed."""
-        now, expected = self.now(), self.expected
+        now, expected = snapshot(self.work), self.expected
         found = [f"{name} is left behind" for name in now if name not in expected]
         found += [f"{name} is missing" for name in expected if name not in now]
         return found + [f"{name} differs" for name in now if name in expected and now[name] != expected[name]]
-
-
-def same_twice(stage: Stage) -> list[str]:
-    """A call in a process of its own, where dictionaries of other languages have another order."""
-    stage.fresh()
-    ended = call_anew(stage.command.arguments.split(), stage.work)
-    faults = [f"code {ended.code}: {ended.errors[-300:]}"] if ended.code else stage.differences()
-    return [f"undisturbed, {fault}" for fault in faults]
 
 
 def killed(stage: Stage, number: int, rng: random.Random) -> list[str]:
@@ -132,7 +108,7 @@ def without_permission(stage: Stage) -> list[str]:
     """Folders that are read-only; afterwards they can be written again."""
     stage.fresh()
     folders = [stage.work, *(path for path in stage.work.rglob("*") if path.is_dir() and path.name != ".home")]
-    before = stage.now()
+    before = snapshot(stage.work)
     for folder in folders:
         folder.chmod(stat.S_IRUSR | stat.S_IXUSR)
     ended = stage.start(without_privileges).wait(SECONDS)
@@ -141,7 +117,7 @@ def without_permission(stage: Stage) -> list[str]:
     faults = refusal(ended) if ended.code else ["no error"]
     faults += [
         f"{name} was written"
-        for name, content in stage.now().items()
+        for name, content in snapshot(stage.work).items()
         if before.get(name, 0) != content and not name.startswith(".home/")
     ]
     # Where the folder of a vector file cannot be written, its cache is in the user's.

@@ -5,7 +5,6 @@ import os
 import pkgutil
 import resource
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -108,23 +107,11 @@ def start(arguments: Sequence[str], folder: Path, errors: Path, prepare: Callabl
         os._exit(code)
 
 
-def call_anew(arguments: Sequence[str], folder: Path) -> Ended:
-    """Call ``structviews ARGUMENTS`` in a new Python: forked children share the seeds of hashes."""
-    command = [sys.executable, "-m", "structviews", *arguments]
-    environment = os.environ | _environment(folder)
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False, timeout=600)
-    return Ended(done.returncode, done.stderr.decode(errors="replace"))
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    home = str(folder / ".home")
-    return {"HOME": home, "XDG_CACHE_HOME": home, "TMPDIR": home, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
-
-
 def _enter(folder: Path, errors: Path) -> None:
     os.setpgid(0, 0)
     os.chdir(folder)
-    os.environ |= _environment(folder)
+    home = str(folder / ".home")
+    os.environ |= {"HOME": home, "XDG_CACHE_HOME": home, "TMPDIR": home, "COLUMNS": "100", "OMP_NUM_THREADS": "1"}
     tempfile.tempdir = None
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(0, 1)

@@ -9,7 +9,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -112,60 +112,24 @@ class Shared:
 shared = cache(Shared)
 
 
-@dataclass
 class Sample:
-    """A reader's files as they were made."""
+    """A reader's files, with a copy of them as they were made."""
 
-    reader: Reader
-    folder: Path
-    content: dict[Path, tuple[bytes, int]] = field(default_factory=dict)
-    folders: list[Path] = field(default_factory=list)
-    written: dict[Path, tuple[int, ...]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, reader: Reader, root: Path) -> "Sample":
-        folder = root / reader.name
-        folder.mkdir(parents=True)
-        reader.make(folder, shared(root))
-        sample = cls(reader, folder)
-        for path in sorted(folder.rglob("*")):
-            if path.is_dir():
-                sample.folders.append(path)
-            else:
-                sample.content[path] = path.read_bytes(), path.stat().st_mtime_ns
-        assert sample.targets, f"{reader.name}: no file is like {reader.files}"
-        return sample
-
-    @property
-    def targets(self) -> list[Path]:
-        """The files to damage."""
-        return [path for path in self.content if any(path.relative_to(self.folder).match(p) for p in self.reader.files)]
+    def __init__(self, reader: Reader, root: Path):
+        self.reader, self.folder = reader, root / reader.name
+        self.original = root / f"{reader.name} as made"
+        self.folder.mkdir(parents=True)
+        reader.make(self.folder, shared(root))
+        shutil.copytree(self.folder, self.original)
+        files = [path for path in sorted(self.original.rglob("*")) if path.is_file()]
+        names = [path.relative_to(self.original) for path in files]
+        self.targets = [name for name in names if any(map(name.match, reader.files))]
+        assert self.targets, f"{reader.name}: no file is like {reader.files}"
 
     def restore(self) -> None:
-        """Put the folder back as it was made."""
-        for path in sorted(self.folder.rglob("*"), reverse=True):
-            if path.is_dir() and not path.is_symlink():
-                if path not in self.folders:
-                    shutil.rmtree(path)
-            elif path not in self.content:
-                path.unlink()
-        for path in self.folders:
-            path.mkdir(exist_ok=True)
-        for path, (content, modified) in self.content.items():
-            if not path.exists() or self.written.get(path) != _state(path):
-                self.written[path] = self.write(path, content, modified)
-
-    @staticmethod
-    def write(path: Path, content: bytes, modified: int) -> tuple[int, ...]:
-        path.write_bytes(content)
-        os.utime(path, ns=(modified, modified))
-        return _state(path)
-
-
-def _state(path: Path) -> tuple[int, ...]:
-    """What changes with every change of a file."""
-    about = path.stat()
-    return about.st_ino, about.st_ctime_ns, about.st_size
+        """Put the folder back as it was made, times included."""
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.original, self.folder)
 
 
 @dataclass(frozen=True)
@@ -175,6 +139,7 @@ class Damage:
     path: Path
     mutation: str
     content: bytes
+    original: bytes
     resealed: bool  # whether its digests are made right again
 
 
@@ -182,10 +147,11 @@ def damages(sample: Sample, seed: int) -> Iterator[Damage]:
     """Damaged files without end, the same for the same seed."""
     rng = random.Random(f"{sample.reader.name} {seed}")
     while True:
-        path = rng.choice(sample.targets)
-        mutation, content = damage(path.name, sample.content[path][0], rng)
-        resealed = sample.reader.kind != TEXT and not any(map(path.match, sample.reader.proved))
-        yield Damage(path, mutation, content, resealed and rng.random() < 0.5)
+        name = rng.choice(sample.targets)
+        original = sample.original.joinpath(name).read_bytes()
+        mutation, content = damage(name.name, original, rng)
+        resealed = sample.reader.kind != TEXT and not any(map(name.match, sample.reader.proved))
+        yield Damage(sample.folder / name, mutation, content, original, resealed and rng.random() < 0.5)
 
 
 def json_content(data: bytes) -> str:
@@ -207,7 +173,9 @@ def reading(sample: Sample, damaged: Damage | None = None) -> Callable[[], Any]:
     def read() -> Any:
         sample.restore()
         if damaged:
-            sample.write(damaged.path, damaged.content, sample.content[damaged.path][1])
+            about = damaged.path.stat()
+            damaged.path.write_bytes(damaged.content)
+            os.utime(damaged.path, ns=(about.st_atime_ns, about.st_mtime_ns))
             if damaged.resealed:
                 reseal(damaged.path)
         return sample.reader.read(sample.folder)
@@ -230,13 +198,8 @@ def outcomes(sample: Sample, original: str, damaged: Collection[Damage]) -> list
     found = []
     for each, outcome in zip(damaged, observe([reading(sample, each) for each in damaged]), strict=True):
         free = reader.kind == TEXT or each.resealed or (reader.missing and outcome.content in nothing)
-        same = same_content(each.path.name, each.content, sample.content[each.path][0])
-        found.append(
-            judged(
-                outcome,
-                names=(each.path.name, *reader.named),
-                original=None if free else original,
-                must_refuse=reader.kind == SEALED and not free and not same,
-            )
-        )
+        same = same_content(each.path.name, each.content, each.original)
+        names = (each.path.name, *reader.named)
+        must_refuse = reader.kind == SEALED and not free and not same
+        found.append(judged(outcome, names=names, original=None if free else original, must_refuse=must_refuse))
     return found

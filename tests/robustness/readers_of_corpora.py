@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import torch
 from corpora import TINY
@@ -32,18 +33,12 @@ def corpus_of(folder: Path, shared: Shared) -> None:
 
 @reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed", proved="*.arrow")
 def corpus(folder: Path) -> Any:
-    opened = ParsedCorpus.open(folder / "x.parsed")
-    rows = list(opened)
-    return rows, opened.skipped, count_words(opened)
-
-
-@reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed", proved="*.arrow")
-def corpus_in_batches(folder: Path) -> Any:
-    """Without a sentence made of it: straight to a training step's arrays."""
+    """As sentences, and straight to a training step's arrays."""
     opened = ParsedCorpus.open(folder / "x.parsed")
     words = {"trained": Vocabulary.of_corpus(opened)}
     read = CorpusReader(opened, words, frozenset({"tokens", "dependency", "constituency"}), False)
-    return read.documents(), vars(read.batch(torch.arange(len(read), dtype=torch.int32).numpy()))
+    arrays = vars(read.batch(np.arange(len(read), dtype=np.int32)))
+    return list(opened), opened.skipped, count_words(opened), read.documents(), arrays
 
 
 @reader(SEALED, "x.parsed/*", corpus_of, named="x.parsed shard-0 manifest.json")

@@ -6,16 +6,13 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.ipc
 import vector_files
 from corpora import RandomParser, opened, topic_corpus
-from readers import CACHE, SEALED, TEXT, Shared, half_done, reader, verified
+from readers import CACHE, SEALED, TEXT, Shared, half_done, reader
 from tiny_encoders import encoder_folder, in_shards
 
 from structviews.encoding import streaming
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.sentence_vectors import read_vectors, write_sentences
 from structviews.evaluation.retrieval import candidates, captions
 from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
@@ -95,12 +92,6 @@ def word_vectors_cache(folder: Path) -> Any:
     return everything(folder / "v.vec")
 
 
-@reader(CACHE, "v.vec.arrow", converted)
-def verify_word_vectors(folder: Path) -> Any:
-    verified(folder / "v.vec")
-    return pa.ipc.open_file(folder / "v.vec.arrow").read_all().to_pydict()
-
-
 def half_learnt(folder: Path, shared: Shared) -> None:
     topic_corpus(folder / "corpus", documents=2)
     half_done(lambda stop: learn(folder, stop))
@@ -115,16 +106,6 @@ def learn(folder: Path, progress: Any = None) -> Any:
 @reader(CACHE, "v.vec.state", half_learnt)
 def half_learnt_vectors(folder: Path) -> Any:
     return learn(folder)
-
-
-def sentence_files(folder: Path, shared: Shared) -> None:
-    write_sentences(folder / "x.txt", [tuple(f"a {i}".split()) for i in range(10)])
-    np.save(folder / "x.npy", np.arange(40, dtype=np.float32).reshape(10, 4))
-
-
-@reader(TEXT, "x.npy x.txt", sentence_files, named="x.npy")
-def sentence_vectors(folder: Path) -> Any:
-    return read_vectors(folder / "x.npy")
 
 
 def embedder(folder: Path) -> Embedder:
@@ -170,12 +151,6 @@ def search(folder: Path) -> np.ndarray:
 @reader(CACHE, "pool.txt.vectors/*", searched)
 def pool_of_vectors(folder: Path) -> Any:
     return search(folder)
-
-
-@reader(CACHE, "pool.txt.vectors/*", searched, named=".npy")
-def verify_pool_of_vectors(folder: Path) -> Any:
-    verified(folder / "pool.txt.vectors")
-    return [np.load(path) for path in (folder / "pool.txt.vectors").glob("*.npy")]
 
 
 def half_searched(folder: Path, shared: Shared) -> None:

@@ -5,10 +5,11 @@ With KILLS=20 in the environment, twenty kills by each signal; with SEED=2, at o
 
 import os
 import random
+from functools import cache
 
 import pytest
 from commands import COMMANDS
-from kills import SIGNALS, Stage, killed, same_twice, twice_at_once, without_permission, without_space
+from kills import SIGNALS, Stage, killed, twice_at_once, without_permission, without_space
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "2"))
@@ -20,21 +21,10 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("commands")
-
-
-@pytest.fixture(scope="module")
-def stages(root):
+def stages(tmp_path_factory):
     """Each command's folder, made when it is first asked for."""
-    made = {}
-
-    def stage(name):
-        if name not in made:
-            made[name] = Stage.of(COMMANDS[name], root)
-        return made[name]
-
-    return stage
+    root = tmp_path_factory.mktemp("commands")
+    return cache(lambda name: Stage(COMMANDS[name], root))
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -50,7 +40,6 @@ def test_a_full_disk_is_one_line(name, stages):
 
 ATTACKS = {
     "killed by each signal": lambda stage, rng: [f for number in SIGNALS * KILLS for f in killed(stage, number, rng)],
-    "called anew": lambda stage, rng: same_twice(stage),
     "twice at once": twice_at_once,
     "read-only": lambda stage, rng: without_permission(stage),
 }

@@ -26,7 +26,7 @@ def root(tmp_path_factory):
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", READERS)
 def test_a_damaged_file_is_refused_in_one_line_or_read(name, root):
-    sample = Sample.of(READERS[name], root)
+    sample = Sample(READERS[name], root)
     original = whole(sample)
     damaged = list(islice(damages(sample, SEED), ATTACKS))
     found = zip(damaged, outcomes(sample, original, damaged), strict=True)

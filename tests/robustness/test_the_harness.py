@@ -23,7 +23,7 @@ def dies():
 
 
 def test_every_end_of_a_reading_is_told_apart(monkeypatch):
-    monkeypatch.setattr(sandbox, "SECONDS", 1)
+    monkeypatch.setattr(sandbox, "SECONDS", 0.5)
     readings = [
         lambda: {"a": np.arange(3)},
         lambda: fails(InputError("x.txt: no: give another")),
@@ -72,7 +72,7 @@ def test_an_outcome_is_judged_by_the_promise(outcome, original, must_refuse, kin
 
 @pytest.mark.parametrize("name", ["x.txt", "x.json", "x.jsonl", "x.toml", "x.npy", "x.npz", "x.arrow", "x.safetensors"])
 def test_damage_is_the_same_for_the_same_seed_and_always_a_change(name):
-    assert len({mutation.__name__ for mutation in mutations_of(name)}) > 6
+    assert len({mutation.__name__ for mutation in mutations_of(name)}) >= 6
     for content in (b"", b"[1, 2]\n", bytes(range(256))):
         first, again = ([damage(name, content, random.Random(seed)) for seed in range(20)] for _ in range(2))
         assert first == again

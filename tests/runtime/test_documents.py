@@ -6,7 +6,7 @@ from typing import TypedDict
 import pytest
 
 from structviews.errors import InputError
-from structviews.runtime.documents import read_json, read_lines, read_sealed, read_toml, write_json
+from structviews.runtime.documents import read_json, read_sealed, read_toml, write_json
 
 REMEDY = "write it again"
 
@@ -52,17 +52,6 @@ def test_what_is_wrong_is_one_line(tmp_path, content):
         read_json(path, Document, REMEDY)
     one_line(caught, path)
     assert ("$.sizes[0]" in str(caught.value)) == (content == BAD["inner type"])
-
-
-def test_lines_are_counted(tmp_path):
-    path = tmp_path / "x.jsonl"
-    line = json.dumps(GOOD).encode() + b"\n"
-    path.write_bytes(3 * line)
-    assert list(read_lines(path, Document, REMEDY)) == [GOOD, GOOD, GOOD]
-    path.write_bytes(line + b"{}\n" + line)
-    with pytest.raises(InputError) as caught:
-        list(read_lines(path, Document, REMEDY))
-    one_line(caught, f"{path}:2")
 
 
 @pytest.mark.parametrize(

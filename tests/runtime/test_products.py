@@ -7,7 +7,7 @@ import torch
 
 from structviews.runtime.products import ROWS, Product, keep, padded, prepared, reused, scratch
 
-COUNTS = (0, 1, 3, 15, 16, 17, 100, ROWS, ROWS + 1, 2 * ROWS + 50)
+COUNTS = (0, 1, 15, 17, ROWS, 2 * ROWS + 50)
 
 
 @pytest.fixture
@@ -18,32 +18,22 @@ def operands():
     return rows, weight, torch.randn(40, generator=generator)
 
 
-def exact(rows, weight, bias):
-    return rows.double() @ weight.double().T + (0 if bias is None else bias.double())
-
-
-@pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 5e-2)])
-@pytest.mark.parametrize("n", COUNTS)
-def test_products_of_any_number_of_rows(operands, n, precision, tolerance, with_bias):
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_products_of_any_number_of_rows(operands, precision, tolerance, with_bias):
     rows, weight, bias = operands
-    bias = bias if with_bias else None
-    result = Product(weight, bias, precision)(rows[:n])
-    assert result.dtype == (torch.bfloat16 if precision == "bf16" else torch.float32)
-    torch.testing.assert_close(result.double(), exact(rows[:n], weight, bias), rtol=1e-2, atol=tolerance)
+    product = Product(weight, bias if with_bias else None, precision)
+    together = product(rows)
+    assert together.dtype == (torch.bfloat16 if precision == "bf16" else torch.float32)
+    exact = rows.double() @ weight.double().T + (bias.double() if with_bias else 0)
+    torch.testing.assert_close(together.double(), exact, rtol=1e-2, atol=tolerance)
+    for n in COUNTS:  # a row does not depend on the others
+        assert torch.equal(product(rows[:n]), together[:n])
 
 
 def test_double_precision_stays_double(operands):
     rows, weight, bias = (operand.double() for operand in operands)
-    torch.testing.assert_close(Product(weight, bias)(rows), exact(rows, weight, bias), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_row_does_not_depend_on_the_others(operands, precision):
-    rows, weight, bias = operands
-    product = Product(weight, bias, precision)
-    together = product(rows)
-    assert torch.equal(torch.cat([product(part) for part in rows.split(37)]), together)
+    torch.testing.assert_close(Product(weight, bias)(rows), rows @ weight.T + bias, rtol=0, atol=1e-12)
 
 
 def test_inputs_may_be_narrower_or_a_part_of_a_wider_tensor(operands):
@@ -62,24 +52,8 @@ def test_few_numbers_of_rows_are_prepared():
     assert all(n <= size <= n * 9 / 8 for n, size in sizes.items())
 
 
-@pytest.mark.parametrize("fused", [False, True])
-def test_what_an_optimiser_has_changed_is_prepared_again(fused):
-    layer = torch.nn.Linear(600, 40)
-    optimiser = torch.optim.Adam(layer.parameters(), lr=1e-4, fused=fused)
-
-    def bias():
-        return prepared(layer, "fp32", lambda: layer.bias.detach().clone())
-
-    before = bias()
-    assert bias() is before
-    layer(torch.ones(1, 600)).sum().backward()
-    optimiser.step()
-    assert torch.equal(bias(), layer.bias)
-    assert not torch.equal(bias(), before)
-
-
 def test_any_change_of_a_weight_prepares_again():
-    model = torch.nn.Sequential(torch.nn.Linear(30, 20), torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False)))
+    model = torch.nn.Sequential(torch.nn.Linear(30, 2), torch.nn.Sequential(torch.nn.Linear(2, 2, bias=False)))
     outer, inner = model[0], model[1][0]
     made = []
 
@@ -104,22 +78,18 @@ def test_any_change_of_a_weight_prepares_again():
         with torch.no_grad():
             outer.weight[1, 1] += 1  # not one of the numbers that are compared
 
+    def step():
+        model(torch.ones(1, 30)).sum().backward()
+        torch.optim.Adam(model.parameters(), lr=1e-4, fused=True).step()  # which counts no changes
+
     def cut():
         inner.weight = torch.nn.Parameter(inner.weight.detach()[:1])
 
     def transpose():
         inner.weight.data = inner.weight.data.T
 
-    for change in (
-        change_one,
-        replace_weight,
-        replace_numbers,
-        change_numbers,
-        transpose,
-        change_numbers,
-        cut,
-        model.double,
-    ):
+    changes = (step, change_one, replace_weight, replace_numbers, change_numbers, transpose, change_numbers, cut)
+    for change in (*changes, model.double):
         is_prepared()
         assert is_prepared()
         change()
@@ -134,13 +104,16 @@ def test_any_change_of_a_weight_prepares_again():
 LIKE = torch.empty(1)
 
 
-def test_a_buffer_is_kept_within_the_block():
+def test_a_buffer_is_used_again_within_the_outer_block():
     with reused():
-        first = scratch("a", 4, 5, LIKE).fill_(1)
-        smaller = scratch("a", 3, 6, LIKE)
+        first = scratch("a", 4, 5, LIKE)
+        with reused():
+            smaller = scratch("a", 3, 6, LIKE)
         assert smaller.shape == (3, 6)
-        assert smaller.data_ptr() == first.data_ptr()
+        assert smaller.data_ptr() == scratch("a", 4, 5, LIKE).data_ptr() == first.data_ptr()
         assert scratch("a", 100, 5, LIKE).shape == (100, 5)
+    one, two = scratch("a", 2, 2, LIKE), scratch("a", 2, 2, LIKE)
+    assert one.data_ptr() != two.data_ptr()
 
 
 def test_names_dtypes_and_threads_have_buffers_of_their_own():
@@ -148,8 +121,12 @@ def test_names_dtypes_and_threads_have_buffers_of_their_own():
         tensors = [scratch("a", 2, 2, LIKE), scratch("b", 2, 2, LIKE), scratch("a", 2, 2, LIKE.double())]
 
         def other():
+            keep()
+            first = scratch("a", 2, 2, LIKE)
             with reused():
-                tensors.append(scratch("a", 2, 2, LIKE))
+                pass
+            keep()  # once more changes nothing
+            tensors.extend([first, scratch("a", 2, 2, LIKE)])
 
         thread = threading.Thread(target=other)
         thread.start()
@@ -157,36 +134,4 @@ def test_names_dtypes_and_threads_have_buffers_of_their_own():
         assert tensors[2].dtype == torch.float64
     for number, tensor in enumerate(tensors):
         tensor.fill_(number)
-    assert [tensor.unique().tolist() for tensor in tensors] == [[0], [1], [2], [3]]
-
-
-def test_outside_the_block_every_tensor_is_new():
-    with reused(), reused():
-        pass
-    one, two = scratch("a", 2, 2, LIKE), scratch("a", 2, 2, LIKE)
-    assert one.data_ptr() != two.data_ptr()
-
-
-def test_a_block_within_a_block_uses_the_same_buffers():
-    with reused():
-        first = scratch("a", 2, 2, LIKE)
-        with reused():
-            assert scratch("a", 2, 2, LIKE).data_ptr() == first.data_ptr()
-        assert scratch("a", 2, 2, LIKE).data_ptr() == first.data_ptr()
-
-
-def test_a_thread_may_keep_its_buffers():
-    kept = []
-
-    def other():
-        keep()
-        first = scratch("a", 2, 2, LIKE)
-        with reused():
-            pass
-        keep()
-        kept.append(scratch("a", 2, 2, LIKE).data_ptr() == first.data_ptr())
-
-    thread = threading.Thread(target=other)
-    thread.start()
-    thread.join()
-    assert kept == [True]
+    assert [tensor.unique().tolist() for tensor in tensors] == [[0], [1], [2], [4], [4]]

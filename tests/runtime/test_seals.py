@@ -45,9 +45,12 @@ def test_arrays_of_each_type_come_back(tmp_path, kind):
     assert found["a"].dtype == array.dtype
 
 
-def test_equal_content_gives_equal_bytes(file, tmp_path):
+def test_equal_content_gives_equal_bytes_and_digests(file, tmp_path):
     write_arrays(tmp_path / "y", dict(reversed(TENSORS.items())), dict(reversed(NOTES.items())))
     assert (tmp_path / "y").read_bytes() == file.read_bytes()
+    write_arrays(tmp_path / "y", TENSORS, NOTES | {"step": 4})
+    assert read_head(tmp_path / "y", "").data == read_head(file, "").data
+    assert read_head(tmp_path / "y", "").digest != read_head(file, "").digest
     write_arrays(tmp_path / "a", {"x": np.ones((2, 2), np.float32)}, {"n": 1})
     write_arrays(tmp_path / "t", {"x": torch.ones(2, 2)}, {"n": 1})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "t").read_bytes()
@@ -55,12 +58,14 @@ def test_equal_content_gives_equal_bytes(file, tmp_path):
 
 def test_every_damaged_byte_is_found(file):
     content = file.read_bytes()
-    for place in range(len(content)):
+    for place in range(0, len(content), 3):
         # A flipped bit, and the end cut off.
         for damaged in (content[:place] + bytes([content[place] ^ 8]) + content[place + 1 :], content[:place]):
             file.write_bytes(damaged)
             with pytest.raises(InputError, match=r"x\.safetensors: damaged: .*: train again"):
                 read_tensors(file, "train again")
+    with pytest.raises(InputError, match=r"none: no such file: train"):
+        read_tensors(file.with_name("none"), "train")
 
 
 def test_a_file_without_a_seal_or_with_another_files_is_refused(file, tmp_path):
@@ -70,16 +75,3 @@ def test_a_file_without_a_seal_or_with_another_files_is_refused(file, tmp_path):
         file.write_bytes(save(TENSORS, metadata))
         with pytest.raises(InputError, match=message):
             read_tensors(file, "")
-
-
-def test_the_digest_is_of_the_whole(file, tmp_path):
-    """Also of the notes: some files have no tensors."""
-    other = tmp_path / "other"
-    write_arrays(other, TENSORS, NOTES | {"step": 4})
-    assert read_head(other, "").data == read_head(file, "").data
-    assert read_head(other, "").digest != read_head(file, "").digest
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"none: no such file: train"):
-        read_tensors(tmp_path / "none", "train")

@@ -1,6 +1,5 @@
 """What users see: nothing in a name is obeyed, nothing is cut, and long jobs say how far they are."""
 
-import ast
 import io
 import re
 import sys
@@ -10,28 +9,25 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.progress import Progress, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
 import structviews
 from structviews.runtime import terminal
-from structviews.runtime.terminal import Bar, Table, Terminal, rate_bar, visible
+from structviews.runtime.terminal import UNSHOWN, Bar, Table, Terminal, rate_bar, visible
 
 COPY = "\x1b]52;c;aGVsbG8=\x07"
 COPY_SHOWN = r"\x1b]52;c;aGVsbG8=\x07"
 # What a terminal obeys and rich writes itself: colours and moves.
 RICH = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 PACKAGE = Path(structviews.__file__).parent
-MODULES = sorted([*PACKAGE.rglob("*.py"), *(PACKAGE.parent / "parsing").rglob("*.py")])
 
 
 def test_every_control_is_shown():
-    shown = {chr(code) for code in range(sys.maxunicode + 1) if visible(chr(code)) == chr(code)}
-    hidden = {chr(code) for code in range(sys.maxunicode + 1)} - shown
-    controls = {char for char in map(chr, range(sys.maxunicode + 1)) if unicodedata.category(char) in ("Cc", "Cs")}
+    every = [chr(code) for code in range(sys.maxunicode + 1)]
+    controls = {char for char in every if unicodedata.category(char) in ("Cc", "Cs")}
     directions = {"\u061c", *map(chr, (*range(0x200E, 0x2010), *range(0x202A, 0x202F), *range(0x2066, 0x206A)))}
-    assert hidden == controls - {"\t", "\n"} | directions
+    assert set(UNSHOWN.findall("".join(every))) == controls - {"\t", "\n"} | directions
     assert visible("a\x1b[2Jb\r\n\tc\u202ed\x9b\udc80") == "a\\x1b[2Jb\\r\n\tc\\u202ed\\x9b\\udc80"
 
 
@@ -45,13 +41,7 @@ def of_text(name):
     return table_of(Text(name))
 
 
-def bar_of(name):
-    bar = Progress(TextColumn("{task.description}", markup=False))
-    bar.add_task(name)
-    return bar
-
-
-@pytest.mark.parametrize(("make", "is_terminal"), [(str, True), (table_of, False), (bar_of, True), (of_text, True)])
+@pytest.mark.parametrize(("make", "is_terminal"), [(str, True), (table_of, False), (of_text, True)])
 def test_no_control_reaches_a_terminal(make, is_terminal):
     file = io.StringIO()
     Terminal(file=file, force_terminal=is_terminal, width=80).print(make(f"x{COPY}\u202ey"))
@@ -70,10 +60,10 @@ def test_markup_in_a_name_is_only_text(name, make):
 
 def test_nothing_else_writes_for_people():
     """Consoles are ``Terminal``s, and nothing is printed past them."""
-    for path in MODULES:
-        calls = [node.func for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
-        names = {func.id for func in calls if isinstance(func, ast.Name)}
-        assert path.name == "terminal.py" or not {"Console", "print"} & names, path
+    for folder in (PACKAGE, PACKAGE.parent / "parsing"):
+        for path in folder.rglob("*.py"):
+            past = re.search(r"(?<![\w.\"`])(print|Console)\(", path.read_text("utf-8"))
+            assert path.name == "terminal.py" or not past, path
 
 
 @pytest.fixture
@@ -103,10 +93,7 @@ def test_a_log_file_gets_a_line_at_the_start_and_at_every_tenth():
     assert lines[-1].startswith("encoding x.txt: 1,000 of 1,000 sentences, 10 sentences/s, in ")
     assert [line.split()[2] for line in lines] == ["0", *(f"{n:,}" for n in range(100, 1001, 100))]
 
-
-@pytest.mark.usefixtures("clock")
-def test_the_rate_is_of_what_was_done_here():
-    """What an interrupted job had done before does not count, nor is a rate told that nothing is known of."""
+    # What an interrupted job had done before does not count, nor is a rate told that nothing is known of.
     assert lines_of_a_file([8000, 8100], 8100, size=10) == [
         "encoding x.txt: 800 of 810 sentences",
         "encoding x.txt: 810 of 810 sentences, 10 sentences/s, in 2 s",

@@ -14,7 +14,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer
 from structviews.errors import InputError
 from structviews.evaluation.senteval.suite import evaluate
-from structviews.evaluation.senteval.tasks.pairs import PUBLISHED
+from structviews.evaluation.senteval.tasks.downstream import PUBLISHED
 from structviews.training.checkpoint import extend, extended, read_progress
 from structviews.training.loop import train
 from structviews.training.monitor import Monitor

@@ -27,7 +27,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.next_sentence import unseen
 from structviews.hub.portable import check_arrived, stage
-from structviews.pretrained.alignment import Aligner
+from structviews.pretrained.alignment import Aligner, as_texts
 from structviews.pretrained.loading import Blueprint
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.checkpoint import Progress, extend, extended
@@ -104,7 +104,7 @@ def test_a_sentence_that_is_too_long_is_cut_and_one_without_pieces_is_unknown(se
     assert pieces.ids[0] == bare.token_to_id("[UNK]")
     pieces = Aligner(bare, 40, "[UNK]").align([["the", "film"], ["\x00"]])
     assert pieces.starts.tolist() == [0, 1, 2]
-    assert aligner.texts([WORDS[0].split()]) == ["the film isn't bad , but ( perhaps ) long"]
+    assert as_texts([WORDS[0].split()]) == ["the film isn't bad , but ( perhaps ) long"]
 
 
 def test_training_learns_and_resumes_to_the_bit(settings):

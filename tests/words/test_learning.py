@@ -77,8 +77,7 @@ class _StopError(Exception):
 
 
 @needs_gensim
-@both
-@pytest.mark.parametrize("epoch", [0, 4])
+@pytest.mark.parametrize(("epoch", "subwords"), [(0, 0), (4, 50)])
 def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, subwords, tmp_path):
     config, state = Word2VecConfig(**SMALL | {"epochs": 5, "subwords": subwords}), tmp_path / "state"
     words, whole = learn_vectors(corpus, config, state)
@@ -114,19 +113,14 @@ def test_a_state_of_something_else_is_not_gone_on_from(corpus, tmp_path):
         if done > len(corpus):
             raise _StopError
 
-    for content in (None, b"", b"no state"):
-        state.unlink()
-        if content is None:
-            with pytest.raises(_StopError):
-                learn_vectors(corpus, Word2VecConfig(**SMALL | {"epochs": 2, "seed": 9}), state, stop)
-        else:
-            state.write_bytes(content)
-        np.testing.assert_array_equal(learn_vectors(corpus, config, state)[1], expected)
+    state.unlink()
+    with pytest.raises(_StopError):
+        learn_vectors(corpus, Word2VecConfig(**SMALL | {"epochs": 2, "seed": 9}), state, stop)
+    np.testing.assert_array_equal(learn_vectors(corpus, config, state)[1], expected)
 
 
 @pytest.mark.parametrize("name", ["v.vec", "v.bin"])
-def test_saved_vectors_come_back_to_the_bit(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("structviews.words.vector_formats.LINES_AT_ONCE", 7)
+def test_saved_vectors_come_back_to_the_bit(name, tmp_path):
     words = [f"w\N{BIRD}{i}" for i in range(30)]
     vectors = random_vectors(words) * np.float32(10.0) ** np.arange(-20, 20, 8, dtype=np.float32)
     save_vectors(tmp_path / name, words, vectors)

@@ -20,13 +20,7 @@ class Opener(Protocol):
     """Opens runs of one kind."""
 
     def open(self, run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Any:
-        """Load a run's folder as an ``Embedder``.
-
-        Args:
-            run: the folder.
-            settings: of its ``config.toml``.
-            parser: parses sentences that have no trees.
-        """
+        """Load a run's folder, with the settings of its ``config.toml``, as an ``Embedder``."""
         ...
 
 

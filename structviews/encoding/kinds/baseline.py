@@ -5,16 +5,14 @@ Shapes: m words of a batch, d dimensions of a word vector, V words of the corpus
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from structviews.batches.batch import Batch, collate
+from structviews.batches.batch import collate
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import ExtendedVocabulary
@@ -23,7 +21,7 @@ from structviews.encoding.preparation import Preparer
 from structviews.encoding.representation import Encoder
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
-from structviews.pretrained.alignment import Spelling
+from structviews.pretrained.alignment import as_texts
 from structviews.runs.folder import CONFIG, WEIGHTS, WORDS
 from structviews.runs.settings_file import PARSED, Parsed, read_parsed
 from structviews.runs.weights import load_words, save_vocabularies, write_weights
@@ -31,8 +29,9 @@ from structviews.runs.which_vectors import Representation
 from structviews.runtime.device import best_device, move
 from structviews.runtime.files import file_hash
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
+from structviews.runtime.wording import reason
+from structviews.views.bag import WordAverage
 from structviews.views.view import Encoded, NoSettings
-from structviews.views.weighted_mean import WordAverage
 from structviews.views.word_tables import FixedWords
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import (
@@ -66,11 +65,8 @@ class Baseline:
         try:
             kind, parsed = settings[BASELINE], read_parsed(settings[PARSED], run / CONFIG)
             own = Representation.from_table(settings["representation"], str(run / CONFIG))
-            embedder: WordBaseline | TransformerBaseline
-            if kind == TRANSFORMER:
-                embedder = TransformerBaseline.open(run, settings, parsed)
-            else:
-                embedder = WordBaseline.open(run, kind, settings, parsed)
+            opened = TransformerBaseline if kind == TRANSFORMER else WordBaseline
+            embedder: Embedder = opened.open(run, kind, settings, parsed)
         except (KeyError, TypeError) as error:
             place = run / CONFIG
             raise InputError(f"{place}: not of a run made by structviews baseline ({error}): make it again") from None
@@ -78,29 +74,24 @@ class Baseline:
         return embedder
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """How a baseline combines word vectors.
+class Recipe(NamedTuple):
+    """How a baseline combines word vectors: see each step below, in this order."""
 
-    Attributes:
-        weights: computes word weights from corpus statistics.
-        remove: number of principal components to remove from the sentence vectors.
-        scale_dimensions: whether to scale each dimension of a sentence's word vectors to unit length first.
-        center_words: whether to remove the mean of all word vectors and their first d / 100 principal components
-            from each word vector.
-    """
-
-    weights: Callable[[WordStatistics], np.ndarray] = equal_weights
-    remove: int = 0
-    scale_dimensions: bool = False
+    # Remove the mean of all word vectors of the file and their first d / 100 principal components from each.
     center_words: bool = False
+    # Scale each dimension of a sentence's word vectors to unit length.
+    scale_dimensions: bool = False
+    # Weigh words by the statistics of the corpus.
+    weights: Callable[[WordStatistics], np.ndarray] = equal_weights
+    # Remove so many principal components from the sentence vectors.
+    remove: int = 0
 
 
 RECIPES = {
     "average": Recipe(),
-    "tfidf": Recipe(inverse_document_frequencies),
-    "sif": Recipe(smooth_inverse_frequencies, remove=1),
-    "up": Recipe(unsupervised_inverse_frequencies, remove=5, scale_dimensions=True),
+    "tfidf": Recipe(weights=inverse_document_frequencies),
+    "sif": Recipe(weights=smooth_inverse_frequencies, remove=1),
+    "up": Recipe(scale_dimensions=True, weights=unsupervised_inverse_frequencies, remove=5),
     "all-but-the-top": Recipe(center_words=True),
 }
 
@@ -108,12 +99,8 @@ RECIPES = {
 class WordBaseline(Embedder):
     """The view ``average`` of weighted word vectors, which are read from their file.
 
-    Args:
-        kind: one of ``RECIPES``.
-        vectors: the word vectors, read from disk.
-        vocabulary: words of the corpus.
-        arrays: ``weights (V + 1,)``, and for ``center_words`` also ``mean (d,)`` and ``directions (k, d)``.
-        parsed: description of the corpus.
+    The kind is one of ``RECIPES``, the vocabulary that of the corpus, which ``parsed`` describes. The arrays are
+    ``weights (V + 1,)``, and for ``center_words`` also ``mean (d,)`` and ``directions (k, d)``.
     """
 
     def __init__(
@@ -147,11 +134,7 @@ class WordBaseline(Embedder):
 
     @classmethod
     def open(cls, run: Path, kind: str, settings: Mapping[str, Any], parsed: Parsed) -> Self:
-        """Load a run that ``write`` wrote.
-
-        Raises:
-            InputError: if a file is missing, damaged, or has changed.
-        """
+        """Load a run that ``write`` wrote; InputError if a file is missing, damaged, or has changed."""
         vectors = WordVectors.open(settings["vectors"])
         about = parsed.vectors  # looked up in the same letter case, too
         if (vectors.fingerprint, vectors.uncased) != (about.get("fingerprint"), about.get("uncased", False)):
@@ -179,22 +162,17 @@ class WordBaseline(Embedder):
         """See ``Embedder``; words without a vector are skipped, and a sentence without others has one of zeros."""
         batch = collate(sentences, {"words": self._words}, {"tokens"})
         encoded: Encoded = self._view(self._table, batch, batch.ids["words"], states)
-        if self.recipe.scale_dimensions:
-            lengths = self._lengths_of_dimensions(batch, sentences)
-            vector = encoded.vector / lengths
-            if encoded.states is not None and encoded.offsets is not None:
-                lengths = lengths.repeat_interleave(encoded.offsets.diff(), dim=0)
-                return [[Encoded(vector, encoded.states / lengths, encoded.offsets)]]
-            return [[Encoded(vector)]]
-        return [[encoded]]
-
-    def _lengths_of_dimensions(self, batch: Batch, sentences: Sequence[ParsedSentence]) -> Tensor:
-        """Lengths ``(B, d)`` of each dimension of a sentence's word vectors, unweighted; 1 where they are 0."""
+        if not self.recipe.scale_dimensions:
+            return [[encoded]]
         known, rows = self.vectors.read([*chain.from_iterable(sentence.tokens for sentence in sentences)])
         squares = torch.zeros(len(known), self.vectors.dim)
         squares[torch.from_numpy(known)] = torch.from_numpy(rows).square()
         lengths = torch.segment_reduce(squares, "sum", offsets=batch.offsets, axis=0).sqrt()
-        return torch.where(lengths > 0, lengths, 1)
+        lengths = torch.where(lengths > 0, lengths, 1)  # (B, d), of each dimension of a sentence's word vectors
+        if encoded.states is None or encoded.offsets is None:
+            return [[Encoded(encoded.vector / lengths)]]
+        of_states = lengths.repeat_interleave(encoded.offsets.diff(), dim=0)
+        return [[Encoded(encoded.vector / lengths, encoded.states / of_states, encoded.offsets)]]
 
 
 def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
@@ -216,9 +194,7 @@ def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
 class TransformerBaseline(Embedder):
     """Vectors of a sentence-transformers model, which reads sentences as texts, as the view ``transformer`` does.
 
-    Args:
-        model: the model's folder. Nothing is downloaded, and no custom model code is run.
-        parsed: description of the corpus that the components are fitted on.
+    Nothing is downloaded, and no custom code is run. Components are fitted on the corpus that ``parsed`` describes.
 
     Raises:
         InputError: if sentence-transformers is not installed, or the folder is not one of its models.
@@ -236,11 +212,9 @@ class TransformerBaseline(Embedder):
         try:
             self._model = SentenceTransformer(str(model), device=best_device().type, local_files_only=True)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise InputError(f"{model}: not a model that {TRANSFORMER} can load: {reason}") from None
+            raise InputError(f"{model}: not a model that {TRANSFORMER} can load: {reason(error)}") from None
         self.model = model
         self.views = (model.resolve().name,)
-        self._spelling = Spelling()
         self.preparer = Preparer(parsed)
         self.representation = Representation()
         width = len(self._vectors(["a"])[0])
@@ -271,12 +245,8 @@ class TransformerBaseline(Embedder):
         return {"model": str(self.model.resolve()), "fingerprint": fingerprint}
 
     @classmethod
-    def open(cls, run: Path, settings: Mapping[str, Any], parsed: Parsed) -> Self:
-        """Load a run that ``write`` wrote.
-
-        Raises:
-            InputError: if the model is missing or has changed.
-        """
+    def open(cls, run: Path, kind: str, settings: Mapping[str, Any], parsed: Parsed) -> Self:
+        """Load a run that ``write`` wrote; InputError if the model is missing or has changed."""
         embedder = cls(Path(settings["model"]), parsed)
         if embedder.fingerprint() != settings["fingerprint"]:
             raise InputError(f"{embedder.model}: not the model that {run} was made from: make the baseline again")
@@ -289,5 +259,5 @@ class TransformerBaseline(Embedder):
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
         """See ``Embedder``."""
-        texts = self._spelling.texts([sentence.tokens for sentence in sentences])
+        texts = as_texts([sentence.tokens for sentence in sentences])
         return [[Encoded(torch.from_numpy(self._vectors(texts)))]]

@@ -1,6 +1,7 @@
 """External vectors as a run, for ``structviews eval --vectors``."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -28,14 +29,7 @@ FINGERPRINT = "fingerprint"
 
 @KINDS.register(GIVEN)
 class GivenVectors(Embedder):
-    """Looks up the vectors of sentences by their tokens.
-
-    Args:
-        file: ``X.npy``, with ``X.txt`` beside it (``structviews.encoding.sentence_vectors``).
-
-    Raises:
-        InputError: if the files are not vectors and their sentences.
-    """
+    """Looks up the vectors of sentences by their tokens, in ``X.npy`` and ``X.txt``; see ``read_vectors``."""
 
     poolings = ("vector",)
 
@@ -49,11 +43,7 @@ class GivenVectors(Embedder):
 
     @classmethod
     def open(cls, run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Self:
-        """Load a run that ``given_run`` made; ``parser`` is ignored.
-
-        Raises:
-            InputError: if the vectors are missing or have changed.
-        """
+        """Load a run that ``given_run`` made; InputError if the vectors are missing or have changed."""
         file = Path(str(settings.get(GIVEN, "")))
         embedder = cls(file)
         if fingerprint(file) != settings.get(FINGERPRINT):
@@ -62,9 +52,8 @@ class GivenVectors(Embedder):
 
     def check(self, sentences: Sequence[Tokens], task: str) -> None:
         """Raise InputError unless all sentences of a task have vectors."""
-        where = self.file.with_suffix(".txt")
         remedy = "encode the output of structviews tasks sentences, or limit --tasks"
-        check_known(sentences, self._rows, task, where, remedy)
+        check_known(sentences, self._rows, task, self.file.with_suffix(".txt"), remedy)
 
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
@@ -86,18 +75,12 @@ def given_run(file: Path, out: Path) -> Path:
     GivenVectors(file)
     settings: dict[str, Any] = {KIND: GIVEN, GIVEN: str(file), FINGERPRINT: fingerprint(file)}
     settings["views"] = {"names": [file.stem]}
-    if (out / CONFIG).is_file() and run_kind(out) == GIVEN and read_settings(out).get(GIVEN) == str(file):
-        _fill(out, settings)
-    else:
-        with new_folder(out) as folder:
-            _fill(folder, settings)
+    is_same = (out / CONFIG).is_file() and run_kind(out) == GIVEN and read_settings(out).get(GIVEN) == str(file)
+    with nullcontext(out) if is_same else new_folder(out) as folder:
+        # The weights file holds no tensors; its notes identify the vectors that the scores belong to.
+        write_weights(folder, {}, {GIVEN: settings[FINGERPRINT]})
+        write_settings(folder, settings)
     return out
-
-
-def _fill(folder: Path, settings: dict[str, Any]) -> None:
-    # The weights file holds no tensors; its notes identify the vectors that the scores belong to.
-    write_weights(folder, {}, {GIVEN: settings[FINGERPRINT]})
-    write_settings(folder, settings)
 
 
 def fingerprint(file: Path) -> str:

@@ -15,7 +15,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds import KINDS, open_run
 from structviews.encoding.preparation import Preparer, Sentence
 from structviews.encoding.preparation import listed as as_list
-from structviews.encoding.representation import Encoder, SentenceVectors, joined_width
+from structviews.encoding.representation import Encoder, SentenceVectors
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import CONFIG, MEMBERS, model_checksum, weight_files
@@ -24,7 +24,6 @@ from structviews.runs.which_vectors import Representation, listed
 from structviews.runtime.documents import checked
 from structviews.runtime.files import new_folder
 from structviews.runtime.terminal import OnProgress
-from structviews.views.view import Encoded
 
 JOINED = "joined"
 # The fields of a representation that say how members are joined; the weights are the join's alone.
@@ -43,12 +42,7 @@ class JoinedSettings(TypedDict):
 
 
 class Member(NamedTuple):
-    """A run to join, or a single view of it.
-
-    Attributes:
-        run: the run's folder.
-        view: one of ``Embedder.view_names``; empty for all views of the run.
-    """
+    """A run to join, or one of its ``Embedder.view_names``; an empty name stands for all views of the run."""
 
     run: Path
     view: str = ""
@@ -61,8 +55,7 @@ class JoinedEmbedder(Embedder):
     Args:
         members: the runs; those of ``with_view`` join with this view alone.
         names: names of the members, for messages.
-        join: ``concatenation`` of the members' vectors, or ``average`` of their unit-length vectors.
-        similarity_join: the same for similarity tasks; ``join`` if empty.
+        join, similarity_join: see ``Representation``.
         parser: parses sentences that have no trees; see ``load``.
     """
 
@@ -86,28 +79,24 @@ class JoinedEmbedder(Embedder):
 
     @classmethod
     def open(cls, run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Self:
-        """Load a run that ``join_runs`` made.
-
-        Raises:
-            InputError: if its settings or a member cannot be read.
-        """
+        """Load a run that ``join_runs`` made; InputError if its settings or a member cannot be read."""
         own: JoinedSettings = checked(settings, JoinedSettings, run / CONFIG, "join the runs again")
         names, only, joins = own["members"], own["only"], (own["join"], own["similarity_join"])
         if len(only) != len(names):
             raise InputError(f"{run / CONFIG}: only = {only}: not one for each of the members: join the runs again")
         Representation.from_table(dict(zip(JOINS, joins, strict=True)), str(run / CONFIG))
         members = [open_run(run / MEMBERS / name, parser) for name in names]
-        return cls(list(map(_restricted, members, only)), names, *joins, parser)
+        members = [member.with_view(view) if view else member for member, view in zip(members, only, strict=True)]
+        return cls(members, names, *joins, parser)
 
     @property
     def encoders(self) -> list[list[Encoder]]:  # type: ignore[override]
         """Each member as an encoder of its vectors."""
         return [[Encoder(name, member.dim)] for name, member in zip(self.view_names, self.members, strict=True)]
 
-    @property
-    def reads(self) -> list[frozenset[str]]:
-        """The structures that each member reads."""
-        return [member.needs for member in self.members]
+    def needs_of(self, chosen: Iterable[int]) -> frozenset[str]:
+        """The structures that some members read."""
+        return frozenset().union(*(self.members[i].needs for i in chosen))
 
     @property
     def vectors_described(self) -> str:
@@ -124,13 +113,13 @@ class JoinedEmbedder(Embedder):
     def _pooled(
         self,
         vectors: SentenceVectors,
-        sentences: Iterable[Sentence],
+        sentences: Sequence[ParsedSentence],
         chosen: Sequence[int],
         batch_size: int,
         progress: OnProgress | None,
+        poolings: Sequence[str] = (),
     ) -> dict[str, Tensor]:
         """See ``Embedder``: each member makes batches of its own, and those with the same parser share the trees."""
-        prepared = self._prepared(sentences, chosen)
         pooled = {}
         for done, i in enumerate(chosen):
 
@@ -138,21 +127,13 @@ class JoinedEmbedder(Embedder):
                 if progress:
                     progress(done * n + now, len(chosen) * n)
 
-            encoded = self.members[i].encode(prepared, batch_size, show)
+            encoded = self.members[i].encode(sentences, batch_size, show)
             pooled[vectors.views[done][0].key(vectors.pooling)] = torch.from_numpy(encoded)
         return pooled
 
-    def encode_batch(
-        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
-    ) -> list[list[Encoded]]:
-        """See ``Embedder``."""
-        vectors = (self.members[i].encode(sentences, len(sentences)) for i in chosen)
-        return [[Encoded(torch.from_numpy(each))] for each in vectors]
-
-    def _prepared(self, sentences: Iterable[Sentence], chosen: Iterable[int]) -> list[ParsedSentence]:
+    def prepare(self, sentences: Iterable[Sentence], chosen: Iterable[int] | None = None) -> list[ParsedSentence]:
         """See ``Embedder``; if the members' parsers differ, only tokenise and let each member parse."""
-        needs = self.needs_of(chosen) if self._one_parser else frozenset({"tokens"})
-        return self.preparer.prepare(sentences, needs, self.limit)
+        return super().prepare(sentences, chosen if self._one_parser else [])
 
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head, by member and view; see ``Embedder``."""
@@ -178,24 +159,19 @@ class JoinedEmbedder(Embedder):
 def join_runs(
     members: Sequence[Path | Member], out: Path, join: str = "concatenation", similarity_join: str = ""
 ) -> Path:
-    """Create a run that contains copies of other runs and joins their vectors, or those of single views.
-
-    Args:
-        members: run folders, or ``Member``s for single views of runs; repeats are allowed.
-        out: folder to create.
-        join, similarity_join: see ``JoinedEmbedder``.
+    """Create a run, in a new folder, of copies of other runs, which joins their vectors or those of single views.
 
     Raises:
-        InputError: if a run cannot be loaded or has no such view, the vectors cannot be joined, or ``out`` already
-            exists.
+        InputError: if a run cannot be loaded or has no such view, the vectors cannot be joined, or ``out`` exists.
     """
     if not members:
         raise InputError("no runs: name the runs to join")
-    chosen = _as_members(members)
-    names, embedders = member_names(chosen), [_restricted(Embedder.load(run), view) for run, view in chosen]
+    chosen = [each if isinstance(each, Member) else Member(each) for each in members]
+    names = member_names(chosen)
+    embedders = [Embedder.load(run).with_view(view) if view else Embedder.load(run) for run, view in chosen]
     joined = JoinedEmbedder(embedders, names, join, similarity_join)
     for each in (joined, joined.for_similarity()):
-        joined_width(each.widths, each.views, each.representation.join)
+        _ = each.dim  # raises if they cannot be joined
     views = [
         view
         for (run, _), embedder in zip(chosen, embedders, strict=True)
@@ -210,15 +186,6 @@ def join_runs(
     return out
 
 
-def _as_members(members: Sequence[Path | Member]) -> list[Member]:
-    return [each if isinstance(each, Member) else Member(each) for each in members]
-
-
-def _restricted(embedder: Embedder, view: str) -> Embedder:
-    """The run, restricted to a view if one is named."""
-    return embedder.with_view(view) if view else embedder
-
-
 def member_names(members: Sequence[Member]) -> list[str]:
     """Folder names of the members of a joined run."""
     return [f"{i}-{run.resolve().name}" + f".{view}" * bool(view) for i, (run, view) in enumerate(members)]
@@ -228,7 +195,7 @@ def holds_joined(out: Path, members: Sequence[Path | Member]) -> bool:
     """Whether a folder is a join of runs with these names, as they are now, and of the same views."""
     if not (out / CONFIG).is_file() or run_kind(out) != JOINED:
         return False
-    settings, chosen = read_settings(out), _as_members(members)
+    settings, chosen = read_settings(out), [each if isinstance(each, Member) else Member(each) for each in members]
     wanted = member_names(chosen), [view for _, view in chosen]
     if (settings.get("members"), settings.get("only")) != wanted:
         return False

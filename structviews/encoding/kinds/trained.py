@@ -16,6 +16,7 @@ from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence
 from structviews.encoding.representation import Encoder
 from structviews.model import Model, build_model
+from structviews.objectives import OBJECTIVES
 from structviews.parsing.parser import Parser
 from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords
@@ -54,19 +55,11 @@ def _without_dropout(model: Model) -> Iterator[None]:
 class TrainedEmbedder(Embedder):
     """A trained or random run.
 
-    Args:
-        config: the run's settings.
-        parsed: description of the training corpus.
-        model: the trained model.
-        vocabularies: vocabularies by channel.
-        parser: parses sentences that have no trees; see ``load``.
-        blueprint: of the encoder whose pieces some views read.
-
-    Attributes:
-        vectors: the file of word vectors that the run reads words from; None if there is none.
+    Its corpus is described by ``parsed``; the blueprint is that of the encoder whose pieces some views read. For the
+    parser see ``load``.
     """
 
-    vectors: RunVectors | None = None
+    vectors: RunVectors | None = None  # the file that the run reads further words from
 
     def __init__(
         self,
@@ -84,13 +77,13 @@ class TrainedEmbedder(Embedder):
         self.blueprint = blueprint
         self.preparer = Preparer(parsed, parser, next((each for each in vocabularies.values() if len(each) > 1), None))
         self.representation = config.representation
-        self.views = (*config.views.names, *model.extra_views)
+        self.views = (*config.views.names, *OBJECTIVES[config.objective.name].extra_names)
         self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
         # The encoder whose states are words.
         contextual = vocabularies.get(CONTEXTUAL)
         self.models = frozenset({contextual.encoder.folder} if isinstance(contextual, ContextualWords) else ())
         by_view = model.by_view()
-        self._reads = [frozenset(view.needs for _, view in channels) for channels in by_view]
+        self._needs = [frozenset(view.needs for _, view in channels) for channels in by_view]
         self._reads_pieces = [any(view.reads_pieces for _, view in channels) for channels in by_view]
         self._merges = all(view.merges or view.needs == "tokens" for channels in by_view for _, view in channels)
         self.encoders = [
@@ -115,10 +108,9 @@ class TrainedEmbedder(Embedder):
         embedder.vectors = vectors
         return embedder
 
-    @property
-    def reads(self) -> list[frozenset[str]]:
-        """The structures that each view reads."""
-        return self._reads
+    def needs_of(self, chosen: Iterable[int]) -> frozenset[str]:
+        """See ``Embedder``."""
+        return frozenset().union(*(self._needs[i] for i in chosen))
 
     @property
     def vectors_described(self) -> str:
@@ -166,8 +158,8 @@ class TrainedEmbedder(Embedder):
     @torch.inference_mode()
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
         """Attention weight of each word among the dependents of its head; see ``Embedder.attention``."""
-        chosen = [i for i, reads in enumerate(self.reads) if "dependency" in reads]
-        prepared = self._prepared(sentences, chosen) if chosen else []
+        chosen = [i for i, needs in enumerate(self._needs) if "dependency" in needs]
+        prepared = self.prepare(sentences, chosen) if chosen else []
         if not prepared:
             return {}
         batch = self.collate(chosen, prepared).to(self.device)

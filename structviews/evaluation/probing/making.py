@@ -15,7 +15,7 @@ from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.changes import Text
 from structviews.evaluation.probing.probing_tasks import TASKS, Examples, Pool, ProbingTask
 from structviews.evaluation.probing.sampling import LEFT_OUT, PARTS, deal_documents
-from structviews.evaluation.senteval.tasks.probing import PROBING
+from structviews.evaluation.senteval.tasks.finding import PROBING
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import new_folder, write_bytes
 

@@ -22,24 +22,24 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of two runs, score by score.
+    """Comparison of two runs, score by score."""
 
-    Attributes:
-        rows: task, name of the score, difference, and p adjusted by Holm's method.
-        notes: explanation of the numbers, and what could not be compared.
-    """
-
-    rows: list[tuple[str, str, Difference, float]]
-    notes: list[str]
+    rows: list[tuple[str, str, Difference, float]]  # task, name of the score, difference, p adjusted by Holm's method
+    notes: list[str]  # explanation of the numbers, and what could not be compared
 
 
 def compare_runs(first: Path, second: Path) -> Comparison:
     """Paired test of two runs' own results on every task that both have.
 
-    Raises:
-        InputError: if a run has no results or predictions, or their protocols or data differ.
+    InputError if there is none, or they differ in protocol or data.
     """
-    results = [_results(run) for run in (first, second)]
+    results: list[dict[str, Any]] = []
+    for run in (first, second):
+        read_settings(run)
+        found = load_results(run)
+        if not found or not found["tasks"] or found not in all_results(run):
+            raise InputError(f"{run}: no scores for its current weights; run: structviews eval {run} --senteval DIR")
+        results.append(found)
     pair = f"{first} and {second}"
     protocols = [result.get("protocol", {}) for result in results]
     if differing := _differing(*protocols):
@@ -63,7 +63,7 @@ def compare_runs(first: Path, second: Path) -> Comparison:
             f"{pair}: no task with predictions of both; "
             f"run: structviews eval {first} {second} --senteval DIR --tasks {','.join(both)}"
         )
-    found = []
+    differences = []
     for task in tasks:
         tested = [each[task] for each in predictions]
         gold, others = ({part: gold for part, (_, gold) in parts.items()} for parts in tested)
@@ -72,22 +72,14 @@ def compare_runs(first: Path, second: Path) -> Comparison:
         scores = shown_scores(results[0]["tasks"][task]["scores"])
         if not scores:
             raise InputError(f"{first}: no known score of {task}: run structviews eval {first} again")
-        found += [(task, *each) for each in paired_differences(scores, *tested).items()]
-    adjusted = holm([difference.p for *_, difference in found])
+        differences += [(task, *each) for each in paired_differences(scores, *tested).items()]
+    adjusted = holm([difference.p for *_, difference in differences])
     notes = [f"A: {first}; B: {second}", *NOTES]
     for run, result in zip((first, second), results, strict=True):
         if left_out := [task for task in result["tasks"] if task not in tasks]:
             notes.append(f"{run}: not compared: {', '.join(left_out)}; one of the runs has no score or no predictions")
-    rows = [(task, score, each, p) for (task, score, each), p in zip(found, adjusted, strict=True)]
+    rows = [(task, score, each, p) for (task, score, each), p in zip(differences, adjusted, strict=True)]
     return Comparison(rows, notes + partial_notes(results[0], tasks))
-
-
-def _results(run: Path) -> dict[str, Any]:
-    read_settings(run)
-    results = load_results(run)
-    if not results or not results["tasks"] or results not in all_results(run):
-        raise InputError(f"{run}: no scores for its current weights; run: structviews eval {run} --senteval DIR")
-    return results
 
 
 def _differing(first: dict[str, Any], second: dict[str, Any]) -> str:

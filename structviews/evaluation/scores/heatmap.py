@@ -25,23 +25,14 @@ SCALE_NOTE = (
 
 @dataclass(frozen=True)
 class Matrix:
-    """Scores of view pairs, as a symmetric matrix.
-
-    Attributes:
-        task: name of the task.
-        views: (V,) names of the views.
-        values: (V, V) scores in the units of the table, NaN where no run has the pair.
-        texts: (V, V) scores as printed.
-        interval: width of the widest 95 % interval of the scores, 0 if none is known.
-        notes: explanation of the numbers, and what is not in the matrix.
-    """
+    """Scores of pairs of V views on a task, as a symmetric matrix."""
 
     task: str
     views: list[str]
-    values: np.ndarray
-    texts: list[list[str]]
-    interval: float
-    notes: list[str]
+    values: np.ndarray  # (V, V), in the units of the table, NaN where no run has the pair
+    texts: list[list[str]]  # (V, V), as printed
+    interval: float  # width of the widest 95 % interval of the scores, 0 if none is known
+    notes: list[str]  # explanation of the numbers, and what is not in the matrix
 
     @property
     def n_pairs(self) -> int:
@@ -58,18 +49,12 @@ class Matrix:
 
 
 def view_matrix(runs: Sequence[Path], task: str) -> Matrix:
-    """The matrix of scores of the runs with two views.
+    """The matrix of scores of the runs with two views on a task, named in any case.
 
-    Args:
-        runs: the runs' folders.
-        task: name of the task, in any case.
-
-    Raises:
-        InputError: if no such run has a score for the task, or several rows of the table have the same pair.
+    InputError if no such run has a score for the task, or several rows of the table have the same pair.
     """
     table = score_table(runs)
-    tasks = table.header[table.n_fixed :]
-    scored = [name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in table.runs)]
+    tasks, scored = table.tasks, table.scored_tasks
     task = next((name for name in scored if name.lower() == task.lower()), task)
     if task not in scored:
         raise InputError(f"--matrix {task}: no run has a score for it; scored tasks: {', '.join(scored) or 'none'}")

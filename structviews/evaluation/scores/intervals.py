@@ -4,7 +4,7 @@ Test examples are drawn with replacement, 2,000 times. Each draw is a row of wei
 Every score is a function of weights, so many draws are scored at once. B draws, n examples.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
@@ -41,13 +41,7 @@ class Proportion:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference between the scores of two systems.
-
-    Attributes:
-        first, second: the scores on all test examples.
-        low, high: 95 % interval of ``first - second``.
-        p: two-sided p-value for the null hypothesis of no difference.
-    """
+    """Scores of two systems, the 95 % interval of ``first - second``, and p (two-sided) if they do not differ."""
 
     first: float
     second: float
@@ -63,20 +57,11 @@ class Difference:
 
 
 def proportion(hits: ArrayLike, documents: ArrayLike, *, seed: int = 0) -> Proportion:
-    """Mean of ``hits`` with a bootstrap interval over documents.
+    """Mean of ``hits`` (n,), from 0 to 1, with a bootstrap interval over the documents (n,) that the trials are of.
 
-    Sentences of a document share topic and vocabulary, so they are not independent, and an interval that assumes
-    independence (Wilson's) is too narrow. Here whole documents are drawn with replacement, 2,000 times, and the
-    interval is from the 2.5th to the 97.5th percentile of the means (Efron and Tibshirani, 1993, ch. 13). Its width
-    is 0 if all trials agree.
-
-    Args:
-        hits: (n,) outcomes between 0 and 1.
-        documents: (n,) document of each trial.
-        seed: seed of the bootstrap.
-
-    Raises:
-        InputError: if the trials are from fewer than two documents.
+    Sentences of a document are not independent, so whole documents are drawn with replacement, 2,000 times; the
+    interval is from the 2.5th to the 97.5th percentile of the means (Efron and Tibshirani, 1993, ch. 13).
+    InputError if there are fewer than two documents.
     """
     ((value, *drawn),) = _means_of_documents([hits], documents, seed)
     low, high = np.percentile(drawn, LEVELS)
@@ -84,16 +69,7 @@ def proportion(hits: ArrayLike, documents: ArrayLike, *, seed: int = 0) -> Propo
 
 
 def mean_difference(first: ArrayLike, second: ArrayLike, documents: ArrayLike, *, seed: int = 0) -> Difference:
-    """Paired bootstrap test of the means of two systems on the same trials, over documents; see :func:`proportion`.
-
-    Args:
-        first, second: (n,) outcomes of each system.
-        documents: (n,) document of each trial.
-        seed: seed of the bootstrap.
-
-    Raises:
-        InputError: if the trials are from fewer than two documents.
-    """
+    """Paired bootstrap test of the means of two systems' outcomes (n,) of the same trials; see :func:`proportion`."""
     return _difference(*_means_of_documents([first, second], documents, seed))
 
 
@@ -112,17 +88,11 @@ def _means_of_documents(values: Sequence[ArrayLike], documents: ArrayLike, seed:
 
 
 def score_intervals(scores: Sequence[str], tested: Mapping[str, Tested], *, seed: int = 0) -> dict[str, list[float]]:
-    """95 % intervals ``[low, high]`` of a task's scores over its test examples.
+    """95 % intervals ``[low, high]`` of a task's scores, named as in ``results.json``, over its test examples.
 
-    Percentiles of the bootstrap (Efron and Tibshirani, 1993, ch. 13). Examples of each data set are drawn separately.
-    The trained classifier is fixed: the intervals do not include variance from the choice of training examples or the
-    training seed. Draws with an undefined correlation are skipped.
-
-    Args:
-        scores: names as in ``results.json``: ``accuracy``, ``f1``, ``pearson``, ``spearman`` or ``mse``; correlations
-            over several data sets include the aggregate, as in ``pearson weighted mean``.
-        tested: predictions and gold targets of each data set, or of the single test part.
-        seed: seed of the bootstrap.
+    Percentiles of the bootstrap (Efron and Tibshirani, 1993, ch. 13); examples of each data set are drawn separately.
+    The trained classifier is fixed: variance from training examples or seeds is not included. Draws with an undefined
+    correlation are skipped.
     """
     found = _bootstrap(scores, [_Outcomes.of([predicted], gold) for predicted, gold in tested.values()], seed)
     return {name: [float(end) for end in np.nanpercentile(values[0, 1:], LEVELS)] for name, values in found.items()}
@@ -131,16 +101,11 @@ def score_intervals(scores: Sequence[str], tested: Mapping[str, Tested], *, seed
 def paired_differences(
     scores: Sequence[str], first: Mapping[str, Tested], second: Mapping[str, Tested], *, seed: int = 0
 ) -> dict[str, Difference]:
-    """Paired bootstrap test of two systems on the same test examples, for each score.
+    """Paired bootstrap test of two systems on the same test examples, in the same order, for each score.
 
-    Both systems are scored on the same draws. The interval is that of the difference of their scores; p is twice the
-    share of draws in which the difference is 0 or has the opposite sign, so p < 0.05 if the interval excludes 0 (Efron
-    and Tibshirani, 1993, ch. 13 and 15; Koehn, 2004, for systems' scores). With 2,000 draws, p is at least 0.001.
-
-    Args:
-        scores: as for :func:`score_intervals`.
-        first, second: predictions and gold targets of the same data sets in the same order.
-        seed: seed of the bootstrap.
+    Both systems are scored on the same draws; p is twice the share of draws in which the difference is 0 or has the
+    opposite sign, so p < 0.05 if the interval excludes 0 (Efron and Tibshirani, 1993, ch. 13 and 15; Koehn, 2004, for
+    systems' scores). With 2,000 draws, p is at least 0.001.
     """
     outcomes = [_Outcomes.of([first[name][0], second[name][0]], gold) for name, (_, gold) in first.items()]
     return {name: _difference(*values) for name, values in _bootstrap(scores, outcomes, seed).items()}
@@ -165,17 +130,11 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class _Outcomes:
-    """The distinct combinations of predictions and gold target in a data set; classification tasks have few.
+    """The distinct combinations of predictions and gold target in a data set; classification tasks have few."""
 
-    Attributes:
-        systems: (k, u) predictions of each system.
-        gold: (u,) gold targets.
-        counts: (u,) number of examples with each combination.
-    """
-
-    systems: np.ndarray
-    gold: np.ndarray
-    counts: np.ndarray
+    systems: np.ndarray  # (k, u) predictions of each system
+    gold: np.ndarray  # (u,)
+    counts: np.ndarray  # (u,) number of examples with each combination
 
     @classmethod
     def of(cls, systems: Sequence[np.ndarray], gold: np.ndarray) -> "_Outcomes":
@@ -209,45 +168,38 @@ def _scored(
 
     @cache  # the aggregates share it
     def of_each(kind: str) -> list[np.ndarray]:
-        return [_METRICS[kind](*each) for each in sets]
+        return [_metric(kind, *each) for each in sets]
 
     def scored(name: str) -> np.ndarray:
         kind, _, aggregate = name.partition(" ")
         if aggregate == "all" and len(sets) > 1:
-            return _METRICS[kind](*(np.concatenate(parts, axis=-1) for parts in zip(*sets, strict=True)))
+            return _metric(kind, *(np.concatenate(parts, axis=-1) for parts in zip(*sets, strict=True)))
         return np.average(of_each(kind), axis=0, weights=sizes if aggregate == "weighted mean" else None)
 
     return np.stack([scored(name) for name in scores])
 
 
-def _accuracy(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    accuracies: np.ndarray = 100 * (weights @ (predicted == gold)) / weights.sum(1)
-    return accuracies
-
-
-def _f1(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    named = weights @ predicted + weights @ gold
-    scores: np.ndarray = 200 * np.divide(weights @ (predicted * gold), named, out=np.zeros_like(named), where=named > 0)
-    return scores
-
-
-def _mse(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    errors: np.ndarray = (weights @ (predicted - gold) ** 2) / weights.sum(1)
-    return errors
-
-
-def _pearson(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    # Centred on the means of all examples, to avoid cancellation in the sums below.
-    x, y = predicted - predicted.mean(), gold - gold.mean()
-    sums = weights @ np.stack([x, y, x * x, y * y, x * y], axis=1) / weights.sum(1, keepdims=True)
-    mx, my, xx, yy, xy = sums.T
-    return _ratio(xy - mx * my, xx - mx**2, yy - my**2)
-
-
-def _spearman(weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    middle = (weights.sum(1, keepdims=True) + 1) / 2
-    x, y = (_ranks(weights, values) - middle for values in (predicted, gold))
-    return _ratio(*(np.einsum("bn,bn,bn->b", weights, left, right) for left, right in ((x, y), (x, x), (y, y))))
+def _metric(kind: str, weights: np.ndarray, predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    """Scores (B,) of predictions (n,) on examples with weights (B, n)."""
+    score: np.ndarray
+    if kind == "accuracy":
+        score = 100 * (weights @ (predicted == gold)) / weights.sum(1)
+    elif kind == "f1":
+        named = weights @ predicted + weights @ gold
+        score = 200 * np.divide(weights @ (predicted * gold), named, out=np.zeros_like(named), where=named > 0)
+    elif kind == "mse":
+        score = (weights @ (predicted - gold) ** 2) / weights.sum(1)
+    elif kind == "pearson":
+        # Centred on the means of all examples, to avoid cancellation in the sums below.
+        x, y = predicted - predicted.mean(), gold - gold.mean()
+        sums = weights @ np.stack([x, y, x * x, y * y, x * y], axis=1) / weights.sum(1, keepdims=True)
+        mx, my, xx, yy, xy = sums.T
+        score = _ratio(xy - mx * my, xx - mx**2, yy - my**2)
+    else:
+        middle = (weights.sum(1, keepdims=True) + 1) / 2
+        x, y = (_ranks(weights, values) - middle for values in (predicted, gold))
+        score = _ratio(*(np.einsum("bn,bn,bn->b", weights, left, right) for left, right in ((x, y), (x, x), (y, y))))
+    return score
 
 
 def _ranks(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -266,12 +218,3 @@ def _ratio(covariance: np.ndarray, *variances: np.ndarray) -> np.ndarray:
         covariance, scale, out=np.full_like(covariance, np.nan), where=scale > 1e-12 * scale.max()
     )
     return ratio
-
-
-_METRICS: dict[str, Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]] = {
-    "accuracy": _accuracy,
-    "f1": _f1,
-    "pearson": _pearson,
-    "spearman": _spearman,
-    "mse": _mse,
-}

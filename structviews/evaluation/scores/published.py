@@ -8,26 +8,16 @@ from typing import Any, NamedTuple
 
 
 class Published(NamedTuple):
-    """One number from a paper.
+    """One number from a paper."""
 
-    Attributes:
-        paper: key of the paper.
-        table: number of the table.
-        row: label of the row.
-        model, corpus: the model, and its training corpus if the paper states it.
-        measure: such as ``MR accuracy``, ``STS14 weighted mean``, ``STS14/images``, ``MR, CR mean`` or ``dim``.
-        text: as printed.
-        study: whether the table compares variants of the paper's own model.
-    """
-
-    paper: str
-    table: str
-    row: str
+    paper: str  # its key
+    table: str  # number
+    row: str  # label
     model: str
-    corpus: str
-    measure: str
-    text: str
-    study: bool
+    corpus: str  # empty if the paper does not state it
+    measure: str  # such as MR accuracy, STS14 weighted mean, STS14/images, "MR, CR mean" or dim
+    text: str  # as printed
+    study: bool  # whether the table compares variants of the paper's own model
 
     @property
     def score(self) -> Decimal:

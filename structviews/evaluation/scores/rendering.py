@@ -20,10 +20,7 @@ LONG = 40
 
 
 def as_rich(table: ScoreTable, width: int) -> list[RichTable]:
-    """The table for a terminal of ``width`` characters, split by tasks into several if too wide.
-
-    The notes are not included.
-    """
+    """The table, without notes, for a terminal of ``width`` characters, split by tasks into several if too wide."""
     rows = [table.header, *(row.texts for row in (*table.runs, *table.published))]
     widths = [max(map(len, column)) + 3 for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], width // 3)  # long run names may wrap
@@ -76,7 +73,7 @@ def as_latex(table: ScoreTable) -> str:
 
 def side_by_side(table: ScoreTable) -> list[range]:
     """Indices of the tasks, in parts of at most ``ABREAST`` that fit a page."""
-    tasks = range(len(table.header) - table.n_fixed)
+    tasks = range(len(table.tasks))
     n_parts = max(1, -(-len(tasks) // ABREAST))
     return [tasks[i * len(tasks) // n_parts : (i + 1) * len(tasks) // n_parts] for i in range(n_parts)]
 
@@ -88,7 +85,7 @@ def has_marks(table: ScoreTable) -> bool:
 
 def _columns(table: ScoreTable, tasks: Sequence[int]) -> tuple[list[str], list[Row]]:
     """The header of a part of the table, and the published rows that have a score in it."""
-    names = [*table.header[: table.n_fixed], *(table.header[table.n_fixed + i] for i in tasks)]
+    names = [*table.header[: table.n_fixed], *(table.tasks[i] for i in tasks)]
     return names, [row for row in table.published if any(row.cells[i].figures for i in tasks)]
 
 
@@ -144,22 +141,22 @@ def _latex(text: str) -> str:
 def html_table(table: ScoreTable, tasks: Sequence[int]) -> str:
     """An HTML table of some tasks, given by index; published rows have their own section."""
     names, published = _columns(table, tasks)
-    header = "".join(f"<th scope='col'{_left(i)}>{escape(name)}</th>" for i, name in enumerate(names))
-    lines = ["<table>", f"<thead><tr>{header}</tr></thead>", "<tbody>"]
-    lines += [_html_row(row, tasks) for row in table.runs]
+    left = [" class='left'" if i < 2 else "" for i in range(len(names))]
+
+    def line(row: Row) -> str:
+        name, *others = map(escape, row.labels)
+        labels = [f"<td{left[i]}>{label}</td>" for i, label in enumerate(others, 1)]
+        cells = [_html_cell(row.cells[i]) for i in tasks]
+        return f"<tr><th scope='row'{left[0]}><span>{name}</span></th>{''.join([*labels, *cells])}</tr>"
+
+    header = "".join(f"<th scope='col'{left[i]}>{escape(name)}</th>" for i, name in enumerate(names))
+    lines = ["<table>", f"<thead><tr>{header}</tr></thead>", "<tbody>", *map(line, table.runs)]
     if published:
         lines += ["</tbody>", "<tbody class='published'>"]
         if table.runs:
             lines += [f"<tr><th class='section' colspan='{len(names)}'>{PUBLISHED}</th></tr>"]
-        lines += [_html_row(row, tasks) for row in published]
+        lines += map(line, published)
     return "\n".join([*lines, "</tbody>", "</table>"])
-
-
-def _html_row(row: Row, tasks: Sequence[int]) -> str:
-    name, *others = map(escape, row.labels)
-    labels = [f"<td{_left(i)}>{label}</td>" for i, label in enumerate(others, 1)]
-    cells = [_html_cell(row.cells[i]) for i in tasks]
-    return f"<tr><th scope='row'{_left(0)}><span>{name}</span></th>{''.join([*labels, *cells])}</tr>"
 
 
 def _html_cell(cell: Cell) -> str:
@@ -173,7 +170,3 @@ def _html_cell(cell: Cell) -> str:
     text += f"<small>{'<br>'.join(small)}</small>" if small else ""
     ends = [f"[{figure.interval[0]:.1f}, {figure.interval[1]:.1f}]" for figure in cell.figures if figure.interval]
     return f"<td title='95 % interval {' / '.join(ends)}'>{text}</td>" if ends else f"<td>{text}</td>"
-
-
-def _left(column: int) -> str:
-    return " class='left'" if column < 2 else ""

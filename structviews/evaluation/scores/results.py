@@ -40,12 +40,6 @@ class Entry(TypedDict):
     at_grid_end: NotRequired[dict[str, int]]
 
 
-class Protocol(TypedDict, total=False):
-    """How the tasks were scored; what else it has is for people."""
-
-    name: str
-
-
 class Results(TypedDict):
     """The content of ``results.json``."""
 
@@ -53,7 +47,7 @@ class Results(TypedDict):
     model: str
     dim: NotRequired[int]
     representation: NotRequired[str]
-    protocol: NotRequired[Protocol]
+    protocol: NotRequired[dict[str, Any]]
     predictions: NotRequired[str]
     tasks: dict[str, Entry]
     unavailable: dict[str, str]
@@ -78,21 +72,13 @@ class Retrieval(TypedDict):
 
 
 def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dict[str, Any]:
-    """Merge results into ``run/results.json`` and return the merged content.
+    """Merge results of ``evaluate``, with their ``representation``, into the run's and return the merged content.
 
     Earlier scores are kept if model, representation and protocol are the same, and dropped otherwise. A task keeps its
-    score if it is unavailable later.
-
-    Args:
-        run: the run's folder.
-        results: from ``evaluate``, with ``representation``, which vectors were scored. Their ``predictions`` are saved
-            to a separate file.
-        name: file name, see ``results_name``.
-
-    Raises:
-        InputError: if ``run`` has no model, or its results cannot be read.
+    score if it is unavailable later. Predictions go to a separate file. InputError if ``run`` has no model.
     """
-    with writing(Path(run) / name, PATIENCE), writing(_predictions_path(run, name), PATIENCE):
+    path = _predictions_path(run, name)
+    with writing(Path(run) / name, PATIENCE), writing(path, PATIENCE):
         results = {**results, "model": model_checksum(run)}
         predictions: Predictions = results.pop("predictions", {})
         earlier = load_results(run, name)
@@ -102,28 +88,27 @@ def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dic
             results["unavailable"] = {**earlier["unavailable"], **results["unavailable"]}
             predictions = load_predictions(run, earlier, name) | predictions
         if predictions:
-            results["predictions"] = _save_predictions(_predictions_path(run, name), predictions)
+            arrays = {
+                SEPARATOR.join((task, part, side)): np.ascontiguousarray(values)
+                for task, parts in predictions.items()
+                for part, tested in parts.items()
+                for side, values in zip((PREDICTED, GOLD), tested, strict=True)
+            }
+            write_arrays(path, arrays)
+            results["predictions"] = read_head(path, REMEDY).digest
         results["unavailable"] = {k: why for k, why in results["unavailable"].items() if k not in results["tasks"]}
         write_json(Path(run) / name, results)
     return results
 
 
 def results_name(*differences: str) -> str:
-    """File name for scores that differ from a run's default, such as ``results.mean-pc-kiros.json``.
-
-    Args:
-        differences: the representation, ``ensemble`` or the protocol; empty ones are ignored.
-    """
+    """File name for scores that differ from a run's default by these, such as ``results.mean-pc-kiros.json``."""
     name = re.sub("[^a-z0-9.]+", "-", " ".join(differences)).strip("-")
     return f"results.{name}.json" if name else RESULTS
 
 
 def all_results(run: Path) -> list[dict[str, Any]]:
-    """Results for the run's current weights, one per scored representation and protocol; the default first.
-
-    Raises:
-        InputError: if a file was not written by :func:`save_results`.
-    """
+    """Results for the run's current weights, one per scored representation and protocol; the default first."""
     others = sorted(path.name for path in Path(run).glob("results.*.json"))
     found = [results for name in (RESULTS, *others) if (results := load_results(run, name))]
     if not found or not weight_files(run):  # scores without the weights
@@ -133,23 +118,13 @@ def all_results(run: Path) -> list[dict[str, Any]]:
 
 
 def load_results(run: Path, name: str = RESULTS) -> dict[str, Any] | None:
-    """The content of ``run/results.json``, or None if it does not exist.
-
-    Raises:
-        InputError: if the file was not written by :func:`save_results`.
-    """
+    """The content of ``run/results.json``, None without the file; InputError unless :func:`save_results` wrote it."""
     path = Path(run) / name
     return read_sealed(path, Results, REMEDY) if path.exists() else None
 
 
 def load_predictions(run: Path, results: dict[str, Any], name: str = RESULTS) -> Predictions:
-    """The predictions for the test examples that belong to the results; empty if they were not saved.
-
-    Args:
-        run: the run's folder.
-        results: from :func:`load_results`.
-        name: file name of the results.
-    """
+    """The predictions for the test examples that belong to the results of this name; empty if they were not saved."""
     path = _predictions_path(run, name)
     # Written before the results: if killed in between, they match no results.
     if not path.exists() or read_head(path, REMEDY).digest != results.get("predictions"):
@@ -168,28 +143,8 @@ def _predictions_path(run: Path, name: str) -> Path:
     return Path(run) / name.replace("results", "predictions", 1).replace(".json", ".safetensors")
 
 
-def _save_predictions(path: Path, predictions: Predictions) -> str:
-    """Write the predictions atomically; returns their digest."""
-    arrays = {
-        SEPARATOR.join((task, part, side)): np.ascontiguousarray(values)
-        for task, parts in predictions.items()
-        for part, tested in parts.items()
-        for side, values in zip((PREDICTED, GOLD), tested, strict=True)
-    }
-    write_arrays(path, arrays)
-    return read_head(path, REMEDY).digest
-
-
 def save_entry(run: Path, entry: dict[str, Any]) -> None:
-    """Add an entry to ``run/retrieval.json``; entries of other weights than the run's current ones are dropped.
-
-    Args:
-        run: the run's folder.
-        entry: has ``task``, ``data`` (a hash), ``representation``, ``settings`` and ``scores``.
-
-    Raises:
-        InputError: if ``run`` has no model, or the file cannot be read.
-    """
+    """Add an entry to ``run/retrieval.json``; entries of other weights than the run's current ones are dropped."""
     model = model_checksum(run)
     with writing(run / RETRIEVAL, PATIENCE):
         entries = [each for each in load_entries(run, model) if any(each[name] != entry[name] for name in IDENTITY)]
@@ -197,11 +152,7 @@ def save_entry(run: Path, entry: dict[str, Any]) -> None:
 
 
 def load_entries(run: Path, model: str) -> list[dict[str, Any]]:
-    """The entries for the model with this checksum (see ``model_checksum``).
-
-    Raises:
-        InputError: if the file was not written by :func:`save_entry`.
-    """
+    """The entries for the model with this checksum (see ``model_checksum``)."""
     path = run / RETRIEVAL
     if not path.exists():
         return []

@@ -13,9 +13,8 @@ from structviews.evaluation.scores.published import Published, papers, published
 from structviews.evaluation.scores.results import CAPTION_TASK, all_results
 from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.tasks import TASKS
-from structviews.evaluation.senteval.tasks.finding import task_names
-from structviews.evaluation.senteval.tasks.pairs import STS_SETS
-from structviews.evaluation.senteval.tasks.probing import PROBING
+from structviews.evaluation.senteval.tasks.downstream import STS_SETS
+from structviews.evaluation.senteval.tasks.finding import PROBING, task_names
 from structviews.runs.bundled import typed
 from structviews.runs.config import loose_settings
 from structviews.runs.settings_file import read_settings, run_kind, run_views
@@ -46,19 +45,12 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Figure:
-    """One score, in the units of the table.
-
-    Attributes:
-        value: the score, or the mean over several runs.
-        text: the score as printed.
-        interval: 95 % interval over the test examples, if known.
-        mark: ``BEST``, ``TIE`` or empty.
-    """
+    """One score, or the mean over several runs, in the units of the table."""
 
     value: float
-    text: str
-    interval: tuple[float, float] | None = None
-    mark: str = ""
+    text: str  # as printed
+    interval: tuple[float, float] | None = None  # 95 %, over the test examples
+    mark: str = ""  # ``BEST`` or ``TIE``
 
 
 @dataclass(frozen=True)
@@ -88,22 +80,13 @@ class Row:
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Scores of several runs, ready to print.
+    """Scores of several runs, ready to print; ``-`` for a missing score, ``*`` after one on part of a task."""
 
-    Attributes:
-        header: column names: run, views, dimensions, number of runs if any row has several, tasks.
-        runs: one row per run and representation, or per group of runs that differ only in their seed; ``-`` for a
-            missing score, ``*`` after a score on part of a task.
-        published: rows from papers.
-        legend: explanation of the numbers.
-        notes: the reason for each missing score.
-    """
-
-    header: list[str]
-    runs: list[Row]
-    published: list[Row]
-    legend: list[str]
-    notes: list[str]
+    header: list[str]  # run, views, dimensions, number of runs if any row has several, tasks
+    runs: list[Row]  # one per run and representation, or per group of runs that differ only in their seed
+    published: list[Row]  # from papers
+    legend: list[str]  # explanation of the numbers
+    notes: list[str]  # the reason for each missing score
 
     @property
     def rows(self) -> list[list[str]]:
@@ -115,23 +98,27 @@ class ScoreTable:
         """Number of columns before the tasks."""
         return len(FIXED) + (self.header[len(FIXED) :][:1] == [COUNT])
 
+    @property
+    def tasks(self) -> list[str]:
+        """Names of the columns of scores."""
+        return self.header[self.n_fixed :]
+
+    @property
+    def scored_tasks(self) -> list[str]:
+        """The tasks that a run has a score for."""
+        return [task for i, task in enumerate(self.tasks) if any(row.cells[i].figures for row in self.runs)]
+
 
 def score_table(
     runs: Sequence[Path], *, tasks: Collection[str] = (), intervals: bool = False, published: bool | str = False
 ) -> ScoreTable:
-    """Read the runs' ``config.toml`` and ``results.json`` into a table.
+    """Read the runs' settings and scores into a table of some tasks, or of all that any run was evaluated on.
 
-    Args:
-        runs: the runs' folders.
-        tasks: tasks to show; by default all that any run was evaluated on.
-        intervals: append the 95 % interval to each score.
-        published: add rows from papers with a score for one of the tasks; or those of the model with this name.
-
-    Raises:
-        InputError: if a folder is not a run, or one of its files cannot be read.
+    ``intervals`` appends the 95 % interval to each score. ``published`` adds rows from papers with a score for one of
+    the tasks, or only those of the model with this name.
     """
     for run in runs:
-        run_views(run)
+        run_views(run)  # names a folder that is no run before anything else
     scored: list[Scored] = []
     for run in runs:
         scored += [(run, result) for result in all_results(run)] or [(run, None)]
@@ -141,18 +128,19 @@ def score_table(
     groups = _by_settings(scored)
     counted = any(len(group) > 1 for group in groups)
     rows = [_row(group, tasks, intervals, counted) for group in groups]
-    from_papers = [row for row in published_rows(tasks) if published in (True, row.name)] if published else []
+    wanted = published_rows(tasks) if published else {}
+    from_papers = {key: row for key, row in wanted.items() if published in (True, key[1])}
     legend = meanings([name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in rows)])
     legend += [SEEDS] if counted and tasks else []
     if intervals and any(figure.interval for row in rows for cell in row.cells for figure in cell.figures):
         legend.append(INTERVALS)
     legend += [note for result in results for note in partial_notes(result, tasks)]
-    legend += [*grid_end_notes(results, tasks), *_published_legend(from_papers)]
+    legend += [*grid_end_notes(results, tasks), *_published_legend([paper for paper, _ in from_papers])]
     empty = ("",) if counted else ()
     return ScoreTable(
         [*FIXED, *([COUNT] if counted else []), *tasks],
         _marked(rows),
-        [Row((row.name, row.source(tasks), row.dim, *empty), tuple(map(row.cell, tasks))) for row in from_papers],
+        [Row((*row.labels, *empty), row.cells) for row in from_papers.values()],
         list(dict.fromkeys(legend)),
         list(dict.fromkeys(note for run, result in scored for note in _notes(run, result, tasks))),
     )
@@ -201,19 +189,18 @@ def _variant(result: dict[str, Any] | None) -> list[str]:
     return [name for name, usual in named if name != usual]
 
 
-def _row_name(run: Path, result: dict[str, Any] | None) -> str:
+def _row_name(name: str, result: dict[str, Any] | None) -> str:
     """The run's name, with what is not the default."""
     variant = ", ".join(_variant(result))
-    name = run.resolve().name
     return f"{name} ({variant})" if variant else name
 
 
 def _without_common_precision(scored: Sequence[Scored]) -> list[Scored]:
     """The scores without a word on the precision of their vectors, if it is the same for all."""
-    described = [result.get("representation", "vector").split(", ") if result else [] for _, result in scored]
-    if not all(HALF in words for words in described if words):
+    words = [result.get("representation", "vector").split(", ") if result else [HALF] for _, result in scored]
+    if not all(HALF in each for each in words):
         return list(scored)
-    names = [", ".join(word for word in words if word != HALF) for words in described]
+    names = [", ".join(word for word in each if word != HALF) for each in words]
     return [
         (run, result and result | {"representation": name}) for (run, result), name in zip(scored, names, strict=True)
     ]
@@ -246,15 +233,16 @@ def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
 def _row(group: Sequence[Scored], tasks: Sequence[str], intervals: bool, counted: bool) -> Row:
     """The row of some runs that differ only in their seed: the name is what theirs begin with."""
     run, first = group[0]
-    name = _row_name(run, first)
+    name = run.resolve().name
     if len(group) > 1:
         stem = commonprefix([run.resolve().name for run, _ in group])  # noqa: RUF071 - of names, not of paths
-        name = name.replace(run.resolve().name, stem.removesuffix("seed").rstrip("-_. ") or run.resolve().name)
+        name = stem.removesuffix("seed").rstrip("-_. ") or name
     result: dict[str, Any] = next((result for _, result in group if result), {"tasks": {}})
     # Two numbers if the vectors for similarity tasks have others.
     dims = [str(entry.get("dim", result.get("dim", MISSING))) for entry in result["tasks"].values()]
     views = ",".join(run_views(run)) + " (random)" * (run_kind(run) == "random")
-    labels = (name, views, "/".join(dict.fromkeys(dims)) or MISSING, *([str(len(group))] if counted else []))
+    size = [str(len(group))] if counted else []
+    labels = (_row_name(name, first), views, "/".join(dict.fromkeys(dims)) or MISSING, *size)
     return Row(labels, tuple(_cell(task, [result for _, result in group], intervals) for task in tasks))
 
 
@@ -300,24 +288,22 @@ def _marked_column(cells: Sequence[Cell]) -> list[Cell]:
 
 def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> list[str]:
     """Reasons for the missing scores of one run."""
+    name = run.resolve().name
     if not result:
-        unscored = f"{run.resolve().name}: this model has not been evaluated"
-        return [f"{unscored}; run: structviews eval {typed(run)} --senteval DIR"]
+        return [f"{name}: this model has not been evaluated; run: structviews eval {typed(run)} --senteval DIR"]
     reasons: dict[str, list[str]] = {}
     left = []
-    for name in tasks:
-        if name in result["tasks"] or name == CAPTION_TASK:
-            continue
-        if name in result["unavailable"]:
-            reasons.setdefault(result["unavailable"][name], []).append(name)
-        else:
-            left.append(name)
+    for task in tasks:
+        if task in result["unavailable"] and task not in result["tasks"]:
+            reasons.setdefault(result["unavailable"][task], []).append(task)
+        elif task not in result["tasks"] and task != CAPTION_TASK:
+            left.append(task)
     notes = [f"{', '.join(names)} unavailable: {reason}" for reason, names in reasons.items()]
     if left:
-        folders = " --senteval DIR" * any(name in TASKS for name in left)
-        folders += " --probing DIR" * any(name not in TASKS for name in left)
+        folders = " --senteval DIR" * any(task in TASKS for task in left)
+        folders += " --probing DIR" * any(task not in TASKS for task in left)
         command = f"structviews eval {typed(run)}{folders} --tasks {','.join(left)}{result.get('flags', '')}"
-        notes.append(f"{_row_name(run, result)}: {', '.join(left)} not evaluated; run: {command}")
+        notes.append(f"{_row_name(name, result)}: {', '.join(left)} not evaluated; run: {command}")
     return notes
 
 
@@ -351,76 +337,60 @@ def grid_end_notes(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> l
 # Rows of papers.
 
 
-@dataclass(frozen=True)
-class PublishedRow:
-    """All numbers of one paper for a model.
+def published_rows(tasks: Sequence[str]) -> dict[tuple[str, str], Row]:
+    """By paper and model, its corpus in brackets: the row of each that has a score for one of the tasks.
 
-    Attributes:
-        paper: key of the paper.
-        name: the model, with its corpus in brackets.
-        figures: the numbers by measure.
+    The labels are the model, the paper with its tables, and the dimensions of the vectors if it states them. Variants
+    of a study have no row.
     """
-
-    paper: str
-    name: str
-    figures: dict[str, Published]
-
-    @property
-    def dim(self) -> str:
-        """Dimensions of the vectors; empty if the paper does not state them."""
-        return self.figures["dim"].text if "dim" in self.figures else ""
-
-    def source(self, tasks: Sequence[str]) -> str:
-        """The paper, and its tables with numbers for the tasks."""
-        tables = dict.fromkeys(figure.table for task in tasks for figure in self._of(task)[0])
-        return f"{self.paper} {', '.join(tables)}"
-
-    def cell(self, task: str) -> Cell:
-        """The table cell for a task.
-
-        For a year of STS, the mean over SentEval's data sets; if the paper has only an aggregate, that one, marked.
-        """
-        figures, mark = self._of(task)
-        scores = [figure.score for figure in figures]
-        if task in STS_SETS and scores:
-            scores = [mean(scores)]
-        # Round half up, as papers do: 87.85 becomes 87.9.
-        rounded = [score.quantize(Decimal("0.1"), ROUND_HALF_UP) for score in scores]
-        return Cell(tuple(Figure(float(score), str(score)) for score in rounded), mark)
-
-    def _of(self, task: str) -> tuple[list[Published], str]:
-        """The numbers for a task's cell, and its mark: those of the best set of measures that the paper has."""
-        if task in STS_SETS:
-            alternatives = [
-                ([f"{task}/{name}" for name in STS_SETS[task]], ""),
-                ([f"{task} mean"], WITH_SMT * (task == "STS13")),
-                ([f"{task} weighted mean"], WEIGHTED),
-            ]
-        else:
-            kinds = (("accuracy", "f1"), ("accuracy",), ("pearson",))
-            alternatives = [([f"{task} {kind}" for kind in each], "") for each in kinds]
-        for measures, mark in alternatives:
-            if all(measure in self.figures for measure in measures):
-                return [self.figures[measure] for measure in measures], mark
-        return [], ""
-
-
-def published_rows(tasks: Sequence[str]) -> list[PublishedRow]:
-    """One row for each paper and model with a score for one of the tasks, except the variants of a study."""
-    figures: dict[tuple[str, str], dict[str, Published]] = {}
+    found: dict[tuple[str, str], dict[str, Published]] = {}
     for each in published():
         if not each.study:
             name = f"{each.model} ({each.corpus})" if each.corpus else each.model
-            figures.setdefault((each.paper, name), {}).setdefault(each.measure, each)
-    rows = [PublishedRow(paper, name, found) for (paper, name), found in figures.items()]
-    return [row for row in rows if any(row.cell(task).figures for task in tasks)]
+            found.setdefault((each.paper, name), {}).setdefault(each.measure, each)
+    rows = {}
+    for (paper, name), figures in found.items():
+        used = [_published_figures(figures, task) for task in tasks]
+        if any(numbers for numbers, _ in used):
+            tables = dict.fromkeys(figure.table for numbers, _ in used for figure in numbers)
+            dim = figures["dim"].text if "dim" in figures else ""
+            cells = (_published_cell(task, *each) for task, each in zip(tasks, used, strict=True))
+            rows[paper, name] = Row((name, f"{paper} {', '.join(tables)}", dim), tuple(cells))
+    return rows
 
 
-def _published_legend(rows: Sequence[PublishedRow]) -> list[str]:
+def _published_figures(figures: dict[str, Published], task: str) -> tuple[list[Published], str]:
+    """The numbers for a task's cell, and its mark: those of the best set of measures that the paper has."""
+    if task in STS_SETS:
+        alternatives = [
+            ([f"{task}/{name}" for name in STS_SETS[task]], ""),
+            ([f"{task} mean"], WITH_SMT * (task == "STS13")),
+            ([f"{task} weighted mean"], WEIGHTED),
+        ]
+    else:
+        kinds = (("accuracy", "f1"), ("accuracy",), ("pearson",))
+        alternatives = [([f"{task} {kind}" for kind in each], "") for each in kinds]
+    for measures, mark in alternatives:
+        if all(measure in figures for measure in measures):
+            return [figures[measure] for measure in measures], mark
+    return [], ""
+
+
+def _published_cell(task: str, figures: Sequence[Published], mark: str) -> Cell:
+    """A task's cell; for a year of STS, the mean over SentEval's data sets or, marked, the paper's aggregate."""
+    scores = [figure.score for figure in figures]
+    if task in STS_SETS and scores:
+        scores = [mean(scores)]
+    # Round half up, as papers do: 87.85 becomes 87.9.
+    rounded = [score.quantize(Decimal("0.1"), ROUND_HALF_UP) for score in scores]
+    return Cell(tuple(Figure(float(score), str(score)) for score in rounded), mark)
+
+
+def _published_legend(of: Sequence[str]) -> list[str]:
     """What the published numbers are, and their sources."""
-    if not rows:
+    if not of:
         return []
-    sources = "; ".join(f"{key}: {papers()[key]['title']}" for key in dict.fromkeys(row.paper for row in rows))
+    sources = "; ".join(f"{key}: {papers()[key]['title']}" for key in dict.fromkeys(of))
     return [
         f"published: by the papers' own protocols, with paper and tables (S1: table 1 of the supplement): {sources}",
         "published STS: unweighted mean of the scores for SentEval's data sets, or the published mean "

@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 from torch import Tensor
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.protocols.protocol import Choice, Classifier, Fitted
+from structviews.evaluation.senteval.protocols.protocol import Blocks, Choice, Classifier, Fitted, Select
 from structviews.runtime.wording import counted
 
 BATCH = 64
@@ -28,17 +28,11 @@ STEP_ELEMENTS = {"cpu": 1 << 21, "cuda": 1 << 28}
 
 @dataclass(frozen=True)
 class Part:
-    """What members learn from.
+    """What members learn from: rows to train on, all parts' in one block, and rows that decide when to stop."""
 
-    Attributes:
-        train: rows to train on, in the order that the epochs' permutations refer to; all parts' lie in one block.
-        dev: rows that decide when to stop; a part's lie in one block.
-        drawn: length of the permutation that divided the two, which comes before those of the epochs; 0: none.
-    """
-
-    train: np.ndarray
-    dev: np.ndarray
-    drawn: int = 0
+    train: np.ndarray  # in the order that the epochs' permutations refer to
+    dev: np.ndarray  # in one block
+    drawn: int = 0  # length of the permutation that divided the two, drawn before those of the epochs; 0: none
 
 
 @dataclass(frozen=True)
@@ -47,16 +41,11 @@ class AdamClassifier(Classifier):
 
     As there, each member starts from the same seed: equal initial weights, and for parts of equal size the same
     permutations. So parts of equal size are trained in step, with all their penalties, as batched products.
-
-    Attributes:
-        seed: seed of the initial weights and the permutations.
-        epochs: between two evaluations on dev.
-        last: training ends at the first evaluation after more epochs than these.
     """
 
-    seed: int
-    epochs: int = 4
-    last: int = 200
+    seed: int  # of the initial weights and the permutations
+    epochs: int = 4  # between two evaluations on dev
+    last: int = 200  # training ends at the first evaluation after more epochs than these
 
     @property
     def rounds(self) -> int:
@@ -64,39 +53,27 @@ class AdamClassifier(Classifier):
         return self.last // self.epochs + 1
 
     def fit(
-        self, features: Sequence[np.ndarray], labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float]
+        self, features: Blocks, labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float], select: Select
     ) -> Fitted:
-        """Train the members of all inner splits; the final ones are trained once their penalty is chosen.
+        """Train the members of all inner splits; the final ones once their penalty is selected.
 
         A final fit is trained on 95 % of its examples and stopped by the rest, which the first permutation chooses.
-        With a development set it is the inner fit again, so that is kept.
+        With a development set it is the inner fit again.
         """
         blocks = _Blocks(features, labels)
         inner = [fold for choice in planned for fold in choice.inner]
         table = torch.tensor(grid, dtype=torch.float32)
         fits = fit_softmaxes(blocks, [Part(*fold) for fold in inner], table.expand(len(inner), -1), self)
-
-        def final(chosen: Sequence[int]) -> list[np.ndarray]:
-            if len(inner) == 1:
-                last, which = fits, chosen
-            else:
-                parts = [self.divided(choice.train) for choice in planned]
-                last, which = fit_softmaxes(blocks, parts, table[list(chosen), None], self), [0] * len(planned)
-            rows = [choice.test for choice in planned]
-            logits = [blocks.logits(test, *fit)[s] for test, fit, s in zip(rows, last, which, strict=True)]
-            return [log_softmax(each.cpu().double().numpy(), axis=1) for each in logits]
-
-        held_out = [
-            blocks.logits(test, *fit).argmax(-1).cpu().numpy() for (_, test), fit in zip(inner, fits, strict=True)
-        ]
-        return Fitted(held_out, final, 0)
+        tested = [blocks.logits(test, *fit).argmax(-1) for (_, test), fit in zip(inner, fits, strict=True)]
+        selected = select([classes.cpu().numpy() for classes in tested])
+        if len(inner) > 1:
+            parts = [self.divided(choice.train) for choice in planned]
+            fits, selected = fit_softmaxes(blocks, parts, table[list(selected), None], self), [0] * len(planned)
+        logits = [blocks.logits(choice.test, *fits[i])[selected[i]] for i, choice in enumerate(planned)]
+        return [log_softmax(each.cpu().double().numpy(), axis=1) for each in logits], 0
 
     def divided(self, rows: np.ndarray) -> Part:
-        """Divide rows (n,) into those to train on and those that decide when to stop.
-
-        Raises:
-            InputError: if there are too few.
-        """
+        """Divide rows (n,) into those to train on and those that decide when to stop; InputError if too few."""
         dev = int(DEV_SHARE * len(rows))
         if not dev:
             few = counted(len(rows), "training example")
@@ -143,15 +120,9 @@ class _Blocks:
 def fit_softmaxes(
     blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, classifier: AdamClassifier
 ) -> list[tuple[Tensor, Tensor]]:
-    """For each part, the weights (S, K, d) and intercepts (S, K) that are best on its dev rows.
+    """For each part and penalty (P, S), the weights (K, d) and intercepts (K,) that are best on its dev rows.
 
     Parts that share their permutations are trained in step, as many as ``STEP_ELEMENTS`` allows.
-
-    Args:
-        blocks: features and labels.
-        parts: what to learn from.
-        penalties: (P, S), ascending or not.
-        classifier: has the seed and the length of the training.
     """
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, part in enumerate(parts):
@@ -188,7 +159,7 @@ def _fit_in_step(
             shuffled = rows[:, order]
             for batch in zip(shuffled.split(BATCH, 1), goals[shuffled].split(BATCH, 1), strict=True):
                 layers.learn(table, *batch)
-        correct = torch.stack([_correct(blocks, layers, i, parts[g].dev) for i, g in enumerate(running.tolist())])
+        correct = torch.stack([layers.correct(blocks, i, parts[g].dev) for i, g in enumerate(running.tolist())])
         better = (correct > scores[running]) & (misses[running] < MISSES)
         part, member = better.nonzero(as_tuple=True)
         for values, now in zip(best, (layers.weights, layers.intercepts), strict=True):
@@ -204,19 +175,8 @@ def _fit_in_step(
     return list(zip(*best, strict=True))
 
 
-def _correct(blocks: _Blocks, layers: "_Layers", part: int, rows: np.ndarray) -> Tensor:
-    """How many of the rows the members of a part of the layers predict correctly, (S,)."""
-    logits = blocks.logits(rows, layers.weights[part], layers.intercepts[part])
-    return (logits.argmax(-1) == blocks.labels[torch.from_numpy(rows)]).sum(1)
-
-
 class _Layers:
-    """Linear layers and softmaxes of G parts with S penalties each, and their Adam (Kingma and Ba, 2015).
-
-    Attributes:
-        weights: (G, S, K, d).
-        intercepts: (G, S, K).
-    """
+    """Softmaxes of G parts with S penalties each, and their Adam: weights (G, S, K, d), intercepts (G, S, K)."""
 
     def __init__(self, blocks: _Blocks, penalties: Tensor, seed: int) -> None:
         with torch.random.fork_rng(devices=[]):
@@ -246,6 +206,11 @@ class _Layers:
         self.slopes.flatten(2).addcmul_(self.weights.flatten(2), self.penalties)
         self.offsets.addcmul_(self.intercepts, self.penalties)
         self.optimiser.step()
+
+    def correct(self, blocks: _Blocks, part: int, rows: np.ndarray) -> Tensor:
+        """How many of the rows the members of a part predict correctly, (S,)."""
+        logits = blocks.logits(rows, self.weights[part], self.intercepts[part])
+        return (logits.argmax(-1) == blocks.labels[torch.from_numpy(rows)]).sum(1)
 
     def keep(self, parts: Tensor) -> None:
         """Drop the parts for which the mask (G,) is false."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from scipy.linalg.blas import dsyrk, ssyrk
+from scipy.linalg.blas import ssyrk
 
 CHUNK_ELEMENTS = 1 << 22  # most feature values copied at a time
 FACTOR_ELEMENTS = 42 * 10**7  # most numbers held in cached Cholesky factors (1.7 GB), unless a single one is larger
@@ -87,7 +87,13 @@ class Design:
                 torch.index_select(part, 0, some, out=rows[:, :-1])
                 rows[:, :-1] -= self.mean
                 rows[:, -1] = 1
-                total = _add_gram(total, rows.mul_(weights[some, None].sqrt()))
+                rows.mul_(weights[some, None].sqrt())
+                if rows.is_cuda:
+                    total.addmm_(rows.T, rows)
+                else:
+                    # BLAS is column-major: our lower triangle is its upper one, and ``rows`` its transpose.
+                    added = ssyrk(1, rows.numpy().T, beta=1, c=total.numpy().T, overwrite_c=1, lower=0)
+                    total = torch.from_numpy(added.T)
         return total
 
     def _reduced(self, chosen: torch.Tensor) -> torch.Tensor:
@@ -104,23 +110,11 @@ class Design:
         return coordinates.float()
 
 
-def _add_gram(total: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    """``total + part^T part``; only the lower triangle is valid."""
-    if part.is_cuda:
-        return total.addmm_(part.T, part)
-    update = ssyrk if part.dtype == torch.float32 else dsyrk
-    # BLAS is column-major: our lower triangle is its upper one, and ``part`` its transpose.
-    return torch.from_numpy(update(1, part.numpy().T, beta=1, c=total.numpy().T, overwrite_c=1, lower=0).T)
-
-
 class Rough:
     """Inverse of ``s (X^T X + ridge / s)``, where ``s`` is a column's mean certainty; ``ridge / s`` is rounded.
 
     Because of the rounding, a handful of Cholesky factors serve all columns and strengths. If factors are large, only
     a few are cached and the rounding is coarser, so that they are not recomputed repeatedly.
-
-    Attributes:
-        at_once: most strengths to solve together.
     """
 
     def __init__(self, design: Design, training: torch.Tensor) -> None:
@@ -132,7 +126,7 @@ class Rough:
         self.gram = design.hessian(importance)
         self.factors: dict[float, torch.Tensor] = {}
         self.most = max(1, FACTOR_ELEMENTS // len(self.gram) ** 2)
-        self.at_once = max(1, self.most // 2)
+        self.at_once = max(1, self.most // 2)  # strengths to solve together
         self.base = 4.0 if self.most > FEW_FACTORS else 16.0
 
     def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
@@ -164,7 +158,11 @@ class Weighted:
     def __init__(self, design: Design, softmax: bool, logits: torch.Tensor, training: torch.Tensor) -> None:
         shares = logits.softmax(1) if softmax else logits.sigmoid()
         importance = shares * (1 - shares) * training[:, None]
-        self.hessians = [design.hessian(_without_least(column)) for column in importance.T]
+        self.hessians = []
+        for column in importance.T:  # without the examples that have least
+            ascending = column.sort().values
+            least = ascending[ascending.cumsum(0) >= NEGLIGIBLE * ascending.sum()][0]
+            self.hessians.append(design.hessian(torch.where(column >= least, column, 0)))
         self.ridge = math.nan
         self.factors: list[torch.Tensor] = []
 
@@ -173,13 +171,6 @@ class Weighted:
             self.ridge = float(ridge[0])
             self.factors = [_factor(hessian, self.ridge) for hessian in self.hessians]
         return torch.stack([_solve(factor, q[:, k]) for k, factor in enumerate(self.factors)], dim=1)
-
-
-def _without_least(importance: torch.Tensor) -> torch.Tensor:
-    """Importance (n,) of examples, but 0 for the least important ones, which together have a ``NEGLIGIBLE`` share."""
-    ascending = importance.sort().values
-    least = ascending[ascending.cumsum(0) >= NEGLIGIBLE * ascending.sum()][0]
-    return torch.where(importance >= least, importance, 0)
 
 
 def _factor(matrix: torch.Tensor, ridge: float) -> torch.Tensor:

@@ -16,7 +16,7 @@ from scipy.special import log_expit, log_softmax
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval.design import Design, Rough, Weighted
-from structviews.evaluation.senteval.protocols.protocol import Choice, Classifier, Fitted
+from structviews.evaluation.senteval.protocols.protocol import Blocks, Choice, Classifier, Fitted, Select
 
 TOLERANCE = 1e-7
 MAX_ITERATIONS = 1000
@@ -30,16 +30,12 @@ EXTRAPOLATION = ((1,), (2, -1), (3, -3, 1))
 
 @dataclass(frozen=True)
 class LogisticClassifier(Classifier):
-    """Logistic regression; strengths are inverse penalties C.
+    """Logistic regression; strengths are inverse penalties C."""
 
-    Attributes:
-        one_vs_rest: as in liblinear, fit one classifier per class and penalise the intercept.
-    """
-
-    one_vs_rest: bool
+    one_vs_rest: bool  # as in liblinear, fit one classifier per class and penalise the intercept
 
     def fit(
-        self, features: Sequence[np.ndarray], labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float]
+        self, features: Blocks, labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float], select: Select
     ) -> Fitted:
         """Fit all parts and strengths at once, the final ones too; see ``Classifier.fit``."""
         parts = [choice.train for choice in planned]
@@ -52,15 +48,9 @@ class LogisticClassifier(Classifier):
         design = Design(features, np.any(masks, axis=0), centred=not self.one_vs_rest)
         fits = fit_logistic(design, labels, masks, grid, self.one_vs_rest)
         predictions = fits.predictions[-len(inner) :]
-
-        def final(chosen: Sequence[int]) -> list[np.ndarray]:
-            return [
-                log_probabilities(fits.logits[i, best, choice.test], self.one_vs_rest)
-                for i, (best, choice) in enumerate(zip(chosen, planned, strict=True))
-            ]
-
-        held_out = [predicted[:, test] for predicted, (_, test) in zip(predictions, inner, strict=True)]
-        return Fitted(held_out, final, int((~fits.converged).sum()))
+        selected = select([predicted[:, test] for predicted, (_, test) in zip(predictions, inner, strict=True)])
+        logits = [fits.logits[i, s, planned[i].test] for i, s in enumerate(selected)]
+        return [log_probabilities(each, self.one_vs_rest) for each in logits], int((~fits.converged).sum())
 
     def describe(self) -> dict[str, Any]:
         """See ``Classifier.describe``."""
@@ -90,19 +80,12 @@ def log_probabilities(logits: np.ndarray, one_vs_rest: bool) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Fits:
-    """Logistic regressions fitted on ``F`` training parts with ``S`` strengths, applied to all ``n`` examples.
+    """Logistic regressions fitted on ``F`` training parts with ``S`` strengths, applied to all ``n`` examples."""
 
-    Attributes:
-        logits: (F, S, n, K) float32, for all examples, whether trained on or not; ``K`` is 1 for two classes.
-        objectives: (F, S) float64, the minimised sums of log losses plus ``|w|^2 / (2 C)``.
-        iterations: (F, S) int64, steps taken.
-        converged: (F, S) bool, whether the fit ended within ``MAX_ITERATIONS``.
-    """
-
-    logits: np.ndarray
-    objectives: np.ndarray
-    iterations: np.ndarray
-    converged: np.ndarray
+    logits: np.ndarray  # (F, S, n, K) float32, for all examples, whether trained on or not; K is 1 for two classes
+    objectives: np.ndarray  # (F, S) float64, the minimised sums of log losses plus |w|^2 / (2 C)
+    iterations: np.ndarray  # (F, S) int64, steps taken
+    converged: np.ndarray  # (F, S) bool, whether the fit ended within MAX_ITERATIONS
 
     @property
     def predictions(self) -> np.ndarray:
@@ -113,7 +96,7 @@ class Fits:
 def fit_logistic(
     design: Design, labels: np.ndarray, training: np.ndarray, strengths: Sequence[float], one_vs_rest: bool = False
 ) -> Fits:
-    """Fit a logistic regression for each training part and each strength.
+    """Fit a logistic regression for each training part (F, n) and each strength (S,), ascending.
 
     Each minimises ``sum of log losses over its examples + |w|^2 / (2 C)``. By default the intercept is not penalised
     and more than two classes use a softmax, as in scikit-learn's ``LogisticRegression``. With ``one_vs_rest``, each
@@ -127,17 +110,7 @@ def fit_logistic(
 
     A problem is converged when the predicted gain of its next step (minus half its slope) is below ``TOLERANCE``
     times its objective. It is also converged after ten steps that each gained less than a tenth of that: in thousands
-    of dimensions, float32 rounding can cancel the predicted gain.
-
-    Args:
-        design: the features of ``n`` examples.
-        labels: (n,) classes 0..K-1.
-        training: (F, n) bool, the training examples of each part.
-        strengths: (S,) inverse penalties ``C``, ascending.
-        one_vs_rest: see above.
-
-    Raises:
-        InputError: if a part has no example of some class.
+    of dimensions, float32 rounding can cancel the predicted gain. InputError if a part lacks a class.
     """
     classes = int(labels.max()) + 1
     for part, chosen in enumerate(training):
@@ -152,38 +125,42 @@ def fit_logistic(
     setting = _Setting(design, goals, columns > 1 and not one_vs_rest, not one_vs_rest)
     if len(training) == 1:
         inverse = Rough(design, parts[:, 0])
-        blocks = [strengths[i : i + inverse.at_once] for i in range(0, len(strengths), inverse.at_once)]
-        found = (setting.solve(parts.expand(-1, len(some)), some, inverse, setting.zero) for some in blocks)
-        arrays = zip(*(each.as_arrays(design) for each in found), strict=True)
-        return Fits(*(np.concatenate(values)[None] for values in arrays))
-    path = _path(setting, parts, strengths)
-    return Fits(*(np.stack(values, axis=1) for values in zip(*(each.as_arrays(design) for each in path), strict=True)))
+        groups = [strengths[i : i + inverse.at_once] for i in range(0, len(strengths), inverse.at_once)]
+        solved = (setting.solve(parts.expand(-1, len(some)), some, inverse, setting.zero) for some in groups)
+        return Fits(*(np.concatenate(values)[None] for values in zip(*map(setting.arrays, solved), strict=True)))
+    path = map(setting.arrays, _path(setting, parts, strengths))
+    return Fits(*(np.stack(values, axis=1) for values in zip(*path, strict=True)))
 
 
-def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) -> Iterator["_Solved"]:
+def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) -> Iterator["Solved"]:
     """All parts (n, F) solved for each strength in turn."""
     everything = parts.amax(1)
     share = float(parts.mean() / everything.mean())
     inverse: Rough | Weighted = Rough(setting.design, everything)
-    pilots: list[_Point] = []
-    offsets: list[_Point] = []
+    pilots: list[torch.Tensor] = []
+    offsets: list[torch.Tensor] = []
     most = 0.0
     for strength in strengths:
         start = _extrapolated(pilots) if pilots else setting.zero
-        pilot = setting.solve(everything[:, None], [strength], inverse, start).point
+        pilot, *_ = setting.solve(everything[:, None], [strength], inverse, start)
         pilots = [pilot, *pilots][: len(EXTRAPOLATION)]
         if strength > most:
             most = HESSIAN_RANGE * strength
-            inverse = Weighted(setting.design, setting.softmax, pilot.logits[..., 0], everything * share)
+            logits = pilot[setting.r :, :, 0]
+            inverse = Weighted(setting.design, setting.softmax, logits, everything * share)
         start = pilot + _extrapolated(offsets) if offsets else pilot
         solved = setting.solve(parts, [strength] * parts.shape[1], inverse, start)
-        offsets = [solved.point - pilot, *offsets][: len(EXTRAPOLATION)]
+        offsets = [solved[0] - pilot, *offsets][: len(EXTRAPOLATION)]
         yield solved
 
 
-def _extrapolated(points: Sequence["_Point"]) -> "_Point":
+def _extrapolated(points: Sequence[torch.Tensor]) -> torch.Tensor:
     """The next point of a path, from its last ones, newest first: strengths are evenly spaced on a log scale."""
-    return reduce(_Point.__add__, map(_Point.__mul__, points, EXTRAPOLATION[len(points) - 1]))
+    return reduce(torch.add, map(torch.mul, points, EXTRAPOLATION[len(points) - 1]))
+
+
+# Points (r + n, K, P) of P problems, weights and below them their logits; with the other fields of ``Fits``, (P,) each.
+Solved = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -196,14 +173,18 @@ class _Setting:
     free_intercept: bool
 
     @property
-    def zero(self) -> "_Point":
+    def r(self) -> int:
+        """Number of weights per column, the first rows of a point."""
+        return self.design.shape[1]
+
+    @property
+    def zero(self) -> torch.Tensor:
         """The zero starting point, for any number of problems."""
-        _, r = self.design.shape
-        return _Point(self.goals.new_zeros(r, self.goals.shape[1], 1), torch.zeros_like(self.goals)[..., None])
+        return self.goals.new_zeros(sum(self.design.shape), self.goals.shape[1], 1)
 
     def solve(
-        self, training: torch.Tensor, strengths: Sequence[float], inverse: Rough | Weighted, start: "_Point"
-    ) -> "_Solved":
+        self, training: torch.Tensor, strengths: Sequence[float], inverse: Rough | Weighted, start: torch.Tensor
+    ) -> Solved:
         """Solve problems with examples ``training`` (n, P) and strengths (P,), as many at a time as memory allows."""
         (n, r), problems = self.design.shape, len(strengths)
         ridge = (
@@ -211,62 +192,26 @@ class _Setting:
         )
         if self.free_intercept:
             ridge[-1] = 0
-        if start.weights.shape[-1] < problems:
-            start = start.repeated(problems)
+        start = start.expand(-1, -1, problems)
         size = max(1, BLOCK_ELEMENTS // ((n * 4 + r * (2 * MEMORY + 4)) * self.goals.shape[1]))
         blocks = []
         for some in torch.arange(problems, device=training.device).split(size):
-            blocks.append(_Problems(self, training[:, some], ridge[..., some], inverse, start[some]))
-            blocks[-1].solve()
-        point = _Point(*(torch.cat([getattr(b.point, x) for b in blocks], -1) for x in ("weights", "logits")))
-        rest = (torch.cat([getattr(b, x) for b in blocks]) for x in ("objectives", "iterations", "converged"))
-        return _Solved(point, *rest)
+            blocks.append(_Problems(self, training[:, some], ridge[..., some], inverse, start[..., some]).solve())
+        points, objectives, iterations, converged = zip(*blocks, strict=True)
+        return torch.cat(points, -1), torch.cat(objectives), torch.cat(iterations), torch.cat(converged)
 
-
-@dataclass(frozen=True)
-class _Solved:
-    """Minima of P problems, with the other fields of ``Fits``, each (P,)."""
-
-    point: "_Point"
-    objectives: torch.Tensor
-    iterations: torch.Tensor
-    converged: torch.Tensor
-
-    def as_arrays(self, design: Design) -> list[np.ndarray]:
-        """Logits (P, ., K) of all examples, and the rest."""
-        logits = design.all_logits(self.point.weights, self.point.logits)
-        values = (logits.permute(2, 0, 1), self.objectives, self.iterations, self.converged)
-        return [value.cpu().numpy() for value in values]
-
-
-class _Point:
-    """Weights (r, K, P) and their logits (n, K, P)."""
-
-    def __init__(self, weights: torch.Tensor, logits: torch.Tensor) -> None:
-        self.weights, self.logits = weights, logits
-
-    def __getitem__(self, which: slice | torch.Tensor) -> "_Point":
-        return _Point(self.weights[..., which], self.logits[..., which])
-
-    def repeated(self, problems: int) -> "_Point":
-        """Copies of a single point for several problems."""
-        return _Point(*(x.expand(-1, -1, problems).clone() for x in (self.weights, self.logits)))
-
-    def __add__(self, other: "_Point") -> "_Point":
-        return _Point(self.weights + other.weights, self.logits + other.logits)
-
-    def __sub__(self, other: "_Point") -> "_Point":
-        return _Point(self.weights - other.weights, self.logits - other.logits)
-
-    def __mul__(self, factor: float) -> "_Point":
-        return _Point(self.weights * factor, self.logits * factor)
+    def arrays(self, solved: Solved) -> list[np.ndarray]:
+        """Logits (P, ., K) of all examples, and the other fields of ``Fits``."""
+        point, *rest = solved
+        logits = self.design.all_logits(point[: self.r], point[self.r :])
+        return [value.cpu().numpy() for value in (logits.permute(2, 0, 1), *rest)]
 
 
 class _Problems:
     """Problems solved together by preconditioned L-BFGS; converged ones are removed, so the products shrink.
 
-    Takes training examples (n, P), the ridge (r, 1, P) and a starting point. Problems are the last dimension,
-    so elementwise operations run along it.
+    Takes training examples (n, P), the ridge (r, 1, P) and a starting point (r + n, K, P): elementwise operations run
+    along the problems.
     """
 
     def __init__(
@@ -275,27 +220,35 @@ class _Problems:
         training: torch.Tensor,
         ridge: torch.Tensor,
         inverse: Rough | Weighted,
-        start: _Point,
+        start: torch.Tensor,
     ) -> None:
         self.design, self.softmax = setting.design, setting.softmax
         self.goals, self.signs = setting.goals[..., None], 1 - 2 * setting.goals[..., None]
         self.training, self.ridge, self.inverse = training[:, None], ridge, inverse
         problems = training.shape[1]
-        self.active = _Point(start.weights.clone(), start.logits.clone())
-        self.point = _Point(start.weights.clone(), start.logits.clone())
+        self.point = start
         self.history: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
         self.number = torch.arange(problems, device=training.device)
         self.objectives = torch.zeros(problems, dtype=torch.float64, device=training.device)
         self.iterations = torch.full((problems,), MAX_ITERATIONS)
         self.converged = torch.zeros(problems, dtype=torch.bool)
+        self.activate(start.clone())
 
-    def solve(self) -> None:
-        """Fill in ``point``, ``objectives``, ``iterations`` and ``converged`` for every problem."""
-        losses, errors = self.losses(self.active.logits)
+    def activate(self, point: torch.Tensor) -> None:
+        """Go on, in place, from a point of the problems that are left."""
+        self.active = point
+        self.weights, self.logits = self.active.split([len(self.ridge), len(self.goals)])
+
+    def solve(self) -> Solved:
+        """Fit every problem."""
+        losses, errors = self.losses(self.logits)
         gradient, certainty = self.derivatives(errors)
         least, idle = torch.full_like(losses, torch.inf), torch.zeros_like(losses)
-        for iteration in range(MAX_ITERATIONS):
-            objectives = losses + _sum(self.ridge * self.active.weights**2) / 2
+        for iteration in range(MAX_ITERATIONS + 1):
+            objectives = losses + _sum(self.ridge * self.weights**2) / 2
+            if iteration == MAX_ITERATIONS:
+                self.record(torch.ones_like(losses, dtype=torch.bool), objectives, iteration, False)
+                break
             direction = self.direction(gradient, certainty)
             slope = _sum(gradient * direction)
             idle = torch.where(least - objectives > TOLERANCE / 10 * objectives, 0, idle + 1)
@@ -303,14 +256,17 @@ class _Problems:
             done = (-slope / 2 <= TOLERANCE * objectives) | (idle >= IDLE_STEPS)
             if done.any():
                 self.record(done, objectives, iteration, True)
-                keep = ~done
-                if not keep.any():
-                    return
-                losses, least, idle, slope = losses[keep], least[keep], idle[keep], slope[keep]
-                gradient, direction = gradient[..., keep], direction[..., keep]
-                self.keep(keep)
+                left = ~done
+                if not left.any():
+                    break
+                losses, least, idle, slope = losses[left], least[left], idle[left], slope[left]
+                gradient, direction = gradient[..., left], direction[..., left]
+                self.number, self.training = self.number[left], self.training[..., left]
+                self.ridge = self.ridge[..., left]
+                self.history = [(s[..., left], y[..., left], inverse[left]) for s, y, inverse in self.history]
+                self.activate(self.active[..., left])
             step, losses, errors = self.search(direction, slope, losses)
-            self.active.weights += step
+            self.weights += step
             before = gradient
             gradient, certainty = self.derivatives(errors)
             change = gradient - before
@@ -318,14 +274,12 @@ class _Problems:
             # Ignore pairs from steps lost to rounding.
             inverse = torch.where(curvature > 1e-12, 1 / curvature, 0.0)
             self.history = [*self.history, (step, change, inverse)][-MEMORY:]
-        objectives = losses + _sum(self.ridge * self.active.weights**2) / 2
-        self.record(torch.ones_like(losses, dtype=torch.bool), objectives, MAX_ITERATIONS, False)
+        return self.point, self.objectives, self.iterations, self.converged
 
     def losses(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Sums of the log losses over the training examples, (P,), and their derivatives by the logits, (n, K, P).
 
-        A loss is ``softplus(against)``, where ``against`` is the log-odds against the gold class; this keeps small
-        losses and derivatives precise.
+        A loss is ``softplus`` of the log-odds against the gold class, which keeps small ones precise.
         """
         if self.softmax:
             margins = logits - (logits * self.goals).sum(1, keepdim=True)
@@ -340,7 +294,7 @@ class _Problems:
     def derivatives(self, errors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Gradient (r, K, P) of the objectives, and the sum of ``p (1 - p)`` of each column, (K, P)."""
         certainty = (errors.abs() - errors.square()).sum(0)
-        return self.design.gradient(errors) + self.ridge * self.active.weights, certainty
+        return self.design.gradient(errors) + self.ridge * self.weights, certainty
 
     def direction(self, gradient: torch.Tensor, certainty: torch.Tensor) -> torch.Tensor:
         """The L-BFGS direction (r, K, P): Nocedal and Wright (2006), algorithm 7.4."""
@@ -367,31 +321,26 @@ class _Problems:
         steps need no matrix product.
         """
         moved = self.design.logits(direction)
-        penalty = _sum(self.ridge * self.active.weights * direction)
+        penalty = _sum(self.ridge * self.weights * direction)
         bend = _sum(self.ridge * direction**2) / 2
         size = torch.ones_like(slope)
         for _ in range(30):
-            new, errors = self.losses(self.active.logits + size.float() * moved)
+            new, errors = self.losses(self.logits + size.float() * moved)
             gain = losses - new - size * penalty - size**2 * bend
             short = gain < -1e-4 * size * slope - TOLERANCE * losses
             if not short.any():
                 break
             size = torch.where(short, size / 2, size)
-        self.active.logits += size.float() * moved
+        self.logits += size.float() * moved
         return size.float() * direction, new, errors
 
     def record(self, which: torch.Tensor, objectives: torch.Tensor, iteration: int, converged: bool) -> None:
+        """Store what was found for the problems of a mask."""
         numbers = self.number[which]
-        self.point.weights[..., numbers] = self.active.weights[..., which]
-        self.point.logits[..., numbers] = self.active.logits[..., which]
+        self.point[..., numbers] = self.active[..., which]
         self.objectives[numbers] = objectives[which]
         self.iterations[numbers.cpu()] = iteration
         self.converged[numbers.cpu()] = converged
-
-    def keep(self, which: torch.Tensor) -> None:
-        self.number, self.active = self.number[which], self.active[which]
-        self.training, self.ridge = self.training[..., which], self.ridge[..., which]
-        self.history = [(s[..., which], y[..., which], inverse[which]) for s, y, inverse in self.history]
 
 
 def _sum(values: torch.Tensor) -> torch.Tensor:

@@ -9,47 +9,38 @@ from scipy.stats import pearsonr, spearmanr
 
 from structviews.errors import InputError
 
+CLASSES = 5
 # Adam's.
 RATE = 1e-3
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
 
 
-def soft_labels(scores: np.ndarray, classes: int = 5) -> np.ndarray:
-    """Soft labels (n, classes), float32, from scores (n,) in 0..classes: each score is split between its two classes.
+def soft_labels(scores: np.ndarray) -> np.ndarray:
+    """Soft labels (n, 5), float32, from scores (n,) in 0..5: each score is split between its two classes.
 
     As in Tai, Socher and Manning (2015): 3.7 is 0.3 of class 3 and 0.7 of class 4. Classes start at 1, so the
     weights of a score below 1 (only in STS) sum to less than 1, as in SentEval.
     """
-    labels = np.zeros((len(scores), classes + 2), dtype=np.float32)
+    labels = np.zeros((len(scores), CLASSES + 2), dtype=np.float32)
     below = np.floor(scores).astype(int)
     rows = np.arange(len(scores))
     labels[rows, below] = below + 1 - scores
     labels[rows, below + 1] = scores - below
-    return labels[:, 1 : classes + 1]
+    return labels[:, 1 : CLASSES + 1]
 
 
 @dataclass(frozen=True)
 class RelatednessTraining:
-    """Training settings of a relatedness model: Adam (1e-3), early stopping by Pearson correlation on dev.
+    """Training settings of a relatedness model: Adam (1e-3), early stopping by Pearson correlation on dev."""
 
-    Attributes:
-        loss: ``squared error`` or ``cross-entropy`` between the probabilities and the soft labels.
-        batch: batch size.
-        shuffled: whether to reshuffle the examples every epoch.
-        epochs: epochs between two evaluations on dev.
-        misses: stop after this many evaluations without improvement, consecutive or not.
-        most: train no further once this many epochs are exceeded.
-        glorot: initialise with Glorot and Bengio's (2010) uniform weights and zero biases, not with torch's default.
-    """
-
-    loss: str
+    loss: str  # "squared error" or "cross-entropy" between the probabilities and the soft labels
     batch: int
-    shuffled: bool
-    epochs: int
-    misses: int
-    most: int
-    glorot: bool
+    shuffled: bool  # whether to reshuffle the examples every epoch
+    epochs: int  # between two evaluations on dev
+    misses: int  # stop after this many evaluations without improvement, consecutive or not
+    most: int  # train no further once this many epochs are exceeded
+    glorot: bool  # initialise as Glorot and Bengio (2010), with zero biases, not with torch's default
 
 
 SENTEVAL_RELATEDNESS = RelatednessTraining("squared error", 64, True, 50, 4, 1000, False)
@@ -73,14 +64,10 @@ def fit_relatedness(
         features: (n, d) for each of ``train``, ``dev`` and ``test``.
         scores: (n,) gold scores in 0..5, at least for ``train`` and ``dev``.
         order: (n,) rows of ``train`` in training order, before any shuffling.
-        seed: seed of the initial weights and the shuffling.
-        training: loss, batch size and stopping criterion.
+        seed, training: of the initial weights and the shuffling; and how it is trained.
 
     Returns:
-        The best dev Pearson correlation and the log-probabilities of the test examples, (t, 5) float64.
-
-    Raises:
-        InputError: if the dev correlation is undefined, for example because all vectors are equal.
+        The best dev correlation, InputError if undefined, and log-probabilities of the test examples, (t, 5) float64.
     """
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     inputs = {
@@ -88,7 +75,7 @@ def fit_relatedness(
     }
     targets = torch.from_numpy(soft_labels(scores["train"])).to(device)
     shuffling = np.random.RandomState(seed)
-    model = _Model(_initial(inputs["train"].shape[1], targets.shape[1], seed, training.glorot), training, device)
+    model = _Model(inputs["train"].shape[1], seed, training, device)
     best, best_test, misses, epochs = -np.inf, np.empty(0), 0, 0
     while misses < training.misses and epochs <= training.most:
         for _ in range(training.epochs):
@@ -104,17 +91,6 @@ def fit_relatedness(
     return best, best_test
 
 
-def _initial(d: int, classes: int, seed: int, glorot: bool) -> torch.nn.Linear:
-    """A linear layer from ``d`` features to the classes, with initial weights."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layer = torch.nn.Linear(d, classes)
-        if glorot:
-            torch.nn.init.xavier_uniform_(layer.weight)
-            torch.nn.init.zeros_(layer.bias)
-    return layer
-
-
 class _Model:
     """A softmax over a linear layer (K, d), trained by Adam (Kingma and Ba, 2015, algorithm 1).
 
@@ -122,21 +98,21 @@ class _Model:
     products. So the gradient is by formula, and what a step needs stays in place.
     """
 
-    def __init__(self, initial: torch.nn.Linear, training: RelatednessTraining, device: torch.device) -> None:
-        self.point = torch.nn.utils.parameters_to_vector(initial.parameters()).detach().to(device)
-        self.gradient = torch.zeros_like(self.point)
-        self.mean, self.square = torch.zeros_like(self.point), torch.zeros_like(self.point)
-        self.weights, self.bias = self._parts(self.point, initial)
-        self.weights_gradient, self.bias_gradient = self._parts(self.gradient, initial)
-        self.rows = torch.empty(training.batch, initial.in_features, device=device)
+    def __init__(self, d: int, seed: int, training: RelatednessTraining, device: torch.device) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            layer = torch.nn.Linear(d, CLASSES)
+            if training.glorot:
+                torch.nn.init.xavier_uniform_(layer.weight)
+                torch.nn.init.zeros_(layer.bias)
+        self.point = torch.nn.utils.parameters_to_vector(layer.parameters()).detach().to(device)
+        self.gradient, self.mean, self.square = (torch.zeros_like(self.point) for _ in range(3))
+        (self.weights, self.bias), (self.weights_gradient, self.bias_gradient) = (
+            (values[:-CLASSES].view(CLASSES, d), values[-CLASSES:]) for values in (self.point, self.gradient)
+        )
+        self.rows = torch.empty(training.batch, d, device=device)
         self.slope = _squared_error_slope if training.loss == "squared error" else _cross_entropy_slope
         self.steps = 0
-
-    @staticmethod
-    def _parts(values: torch.Tensor, like: torch.nn.Linear) -> tuple[torch.Tensor, torch.Tensor]:
-        """Weights (K, d) and biases (K,) as views of all ``values``."""
-        weights, bias = values.split([like.weight.numel(), like.bias.numel()])
-        return weights.view(like.weight.shape), bias
 
     def logs(self, inputs: torch.Tensor) -> np.ndarray:
         """Log-probabilities (n, K), float64, of examples (n, d)."""
@@ -177,11 +153,7 @@ def expected_class(logs: np.ndarray) -> np.ndarray:
 
 
 def correlation(kind: str, predicted: np.ndarray, gold: np.ndarray) -> float:
-    """Pearson or Spearman correlation of two (n,) arrays.
-
-    Raises:
-        InputError: if it is undefined: fewer than two values, or all values equal.
-    """
+    """Pearson or Spearman correlation of two (n,) arrays; InputError if it is undefined."""
     for name, values in (("predicted", predicted), ("gold", gold)):
         # Scores of equal vectors may differ by float32 rounding.
         if len(values) < 2 or np.ptp(values) <= 1e-6 * np.abs(values).max():

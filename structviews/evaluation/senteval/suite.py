@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -40,16 +40,12 @@ BY_TASK = ("tasks", "unavailable", "predictions")
 class TaskEncoder:
     """What encodes the sentences of tasks.
 
-    Attributes:
-        encode: encodes blocks of sentences.
-        transductive: a sentence's vector depends on the others it is encoded with, so each task is encoded
-            separately, and all its sentences together.
-        widths: the numbers of columns of each ensemble member, whose predictions are averaged; empty for no ensemble.
+    A transductive one has vectors that depend on the other sentences, so each task is encoded separately and whole.
     """
 
     encode: EncodeBlocks
     transductive: bool = False
-    widths: Sequence[int] = ()
+    widths: Sequence[int] = ()  # numbers of columns of ensemble members, whose predictions are averaged
 
 
 def evaluate(
@@ -118,11 +114,7 @@ def read_tasks(
 def covered_tasks(
     tasks: Sequence[Task], unavailable: Mapping[str, str], protocol: Protocol
 ) -> tuple[list[Task], dict[str, str]]:
-    """The tasks that a protocol covers; and for each other one the reason why not, after those given.
-
-    Raises:
-        InputError: if it covers none of them.
-    """
+    """The tasks that a protocol covers, InputError if none; and for each other one the reason, after those given."""
     covered = [task for task in tasks if protocol.covers(task)]
     others = [task.name for task in tasks if not protocol.covers(task)]
     reason = f"the protocol {protocol.name} does not cover it"
@@ -139,27 +131,22 @@ def evaluate_each(
     similarity: TaskEncoder | None = None,
     progress: OnStage = lambda stage: None,
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results of each task as soon as it is scored; see ``evaluate``.
-
-    Args:
-        encoder: encodes the tasks.
-        tasks: the tasks.
-        protocol: the protocol.
-        similarity: encodes the similarity tasks instead.
-        progress: called with a description of each stage.
-    """
+    """Yield the results of each task as soon as it is scored; ``similarity`` encodes the similarity tasks instead."""
     parts = by_encoder(tasks, similarity is not None)
     encoders = [encoder, similarity or encoder]
     vectors_of_part = [task_vectors(each, part, progress) for each, part in zip(encoders, parts, strict=True)]
     for task in tasks:
-        which = similarity is not None and task.kind == "similarity"
+        part = similarity is not None and task.kind == "similarity"
         start = time.perf_counter()
-        vectors = next(vectors_of_part[which])
+        vectors = next(vectors_of_part[part])
+        ends = np.cumsum(encoders[part].widths, dtype=int)[:-1]  # of the columns of ensemble members
+        columns = {split: [np.split(x, ends, axis=1) for x in pair] for split, pair in vectors.items()}
+        members = [{split: (u[m], v[m]) for split, (u, v) in columns.items()} for m in range(len(ends) + 1)]
         encoding = time.perf_counter() - start
         progress(f"{task.name}: scoring")
         start = time.perf_counter()
         try:
-            scored = score_task(task, members_of(vectors, encoders[which].widths), protocol)
+            scored = score_task(task, members, protocol)
         except InputError as error:
             yield results_of(unavailable={task.name: f"{task.name}: {error}"}, protocol=protocol)
             continue
@@ -185,7 +172,7 @@ def evaluate_each(
 
 
 def by_encoder(tasks: Sequence[Task], own_similarity: bool) -> tuple[list[Task], list[Task]]:
-    """The tasks of ``encoder``, and those of ``similarity``, which has the similarity tasks if there is one."""
+    """The tasks in two parts, the second of which has the similarity tasks if an encoder of their own encodes them."""
     parts: tuple[list[Task], list[Task]] = [], []
     for task in tasks:
         parts[own_similarity and task.kind == "similarity"].append(task)
@@ -203,17 +190,6 @@ def results_of(
     return {"format": FORMAT, "protocol": protocol.describe(), **by_task}
 
 
-def members_of(vectors: dict[str, Vectors], widths: Sequence[int]) -> list[dict[str, Vectors]]:
-    """Split concatenated vectors into those of each ensemble member; without ``widths``, a single member."""
-    if not widths:
-        return [vectors]
-    ends = np.cumsum(widths)
-    return [
-        {split: (first[:, start:end], second[:, start:end]) for split, (first, second) in vectors.items()}
-        for start, end in zip(ends - widths, ends, strict=True)
-    ]
-
-
 def task_vectors(
     encoder: TaskEncoder, tasks: Sequence[Task], progress: OnStage = lambda stage: None
 ) -> Iterator[dict[str, Vectors]]:
@@ -221,59 +197,37 @@ def task_vectors(
 
     Each distinct sentence of all tasks is encoded once, in blocks, unless the encoder is transductive. A vector is
     kept only while a later task shares its sentence: memory holds the vectors of one task, the shared ones, and a
-    block.
-
-    Raises:
-        InputError: if the encoder returns the wrong number of vectors, or vectors that are not finite.
+    block. InputError for a wrong number of vectors, or vectors that are not finite.
     """
-    uses_left = Counter() if encoder.transductive else Counter(s for task in tasks for s in task.sentences())
-    shared: dict[Tokens, np.ndarray] = {}
-    encoded = encoder.encode(_blocks_to_encode(encoder, tasks))
-    for task in tasks:
+    # Of each task, its sentences in blocks, each with those of them that no block before has.
+    plan: list[list[tuple[list[Tokens], list[Tokens]]]] = []
+    last: dict[Tokens, int] = {}  # the last task that has a sentence
+    for number, task in enumerate(tasks):
         sentences = task.sentences()
-        new = sum(sentence not in shared for sentence in sentences)
-        progress(f"{task.name}: encoding {counted(new, 'sentence')}")
-        row_of = {sentence: row for row, sentence in enumerate(sentences)}
-        rows = {
-            split: [np.array([row_of[s] for s in part], dtype=np.int64) for part in (each.first, each.second)]
-            for split, each in task.splits.items()
-        }
-        vectors: dict[str, Vectors] = {}
-        for start, block in _blocks(encoder, sentences):
-            added = [sentence for sentence in block if sentence not in shared]
-            own = dict(zip(added, _checked(task.name, added, next(encoded)) if added else (), strict=True))
-            table = np.stack([shared[s] if s in shared else own[s] for s in block])
-            for split, parts in rows.items():
-                if split not in vectors:
-                    first, second = (np.empty((len(part), table.shape[1]), dtype=np.float32) for part in parts)
-                    vectors[split] = first, second
-                for part, filled in zip(parts, vectors[split], strict=True):
-                    here = np.flatnonzero((part >= start) & (part < start + len(block)))
-                    filled[here] = table[part[here] - start]
-            for sentence, vector in zip(block, table, strict=True):
-                uses_left[sentence] -= 1
-                if uses_left[sentence] > 0:
-                    shared[sentence] = vector.copy()
-                else:
-                    shared.pop(sentence, None)
-        yield vectors
-
-
-def _blocks(encoder: TaskEncoder, sentences: list[Tokens]) -> Iterator[tuple[int, list[Tokens]]]:
-    """The blocks of a task's sentences, each with its first row."""
-    size = len(sentences) if encoder.transductive else SENTENCES_AT_ONCE
-    return ((start, sentences[start : start + size]) for start in range(0, len(sentences), size))
-
-
-def _blocks_to_encode(encoder: TaskEncoder, tasks: Sequence[Task]) -> Iterator[list[Tokens]]:
-    """Of each block of each task, the sentences that no block before has, if there are any."""
-    seen: set[Tokens] = set()
-    for task in tasks:
-        for _, block in _blocks(encoder, task.sentences()):
-            new = [sentence for sentence in block if encoder.transductive or sentence not in seen]
-            seen.update(new)
-            if new:
-                yield new
+        size = len(sentences) if encoder.transductive else SENTENCES_AT_ONCE
+        whole = [sentences[start : start + size] for start in range(0, len(sentences), size)]
+        plan.append([(block, [s for s in block if encoder.transductive or s not in last]) for block in whole])
+        last |= dict.fromkeys(sentences, number)
+    encoded = encoder.encode(new for blocks in plan for _, new in blocks if new)
+    shared: dict[Tokens, np.ndarray] = {}
+    for number, (task, blocks) in enumerate(zip(tasks, plan, strict=True)):
+        progress(f"{task.name}: encoding {counted(sum(len(new) for _, new in blocks), 'sentence')}")
+        parts = [part for examples in task.splits.values() for part in (examples.first, examples.second)]
+        filled: list[np.ndarray] = []
+        rows: dict[Tokens, list[tuple[int, int]]] = defaultdict(list)  # of each sentence, in the parts
+        for i, part in enumerate(parts):
+            for row, sentence in enumerate(part):
+                rows[sentence].append((i, row))
+        for block, new in blocks:
+            own = dict(zip(new, _checked(task.name, new, next(encoded)) if new else (), strict=True))
+            for sentence in block:
+                vector = own[sentence] if sentence in own else shared.pop(sentence)
+                filled = filled or [np.empty((len(part), len(vector)), dtype=np.float32) for part in parts]
+                for i, row in rows[sentence]:
+                    filled[i][row] = vector
+                if not encoder.transductive and last[sentence] > number:
+                    shared[sentence] = vector.copy() if sentence in own else vector
+        yield dict(zip(task.splits, zip(filled[::2], filled[1::2], strict=True), strict=True))
 
 
 def _checked(task: str, sentences: list[Tokens], vectors: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Score a task by a protocol: folds, regularisation strengths, classifiers and correlations."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,27 +18,22 @@ from structviews.runtime.wording import counted
 def score_task(
     task: Task, vectors: dict[str, Vectors] | Sequence[dict[str, Vectors]], protocol: Protocol = SENTEVAL
 ) -> dict[str, Any]:
-    """Score one task by a protocol.
+    """Score one task by a protocol, from each split's vectors (n, d) of the first sentences and of the second ones.
 
-    Args:
-        task: the task.
-        vectors: for each split, the vectors (n, d) of the first sentences and of the second ones; the latter
-            are empty for single-sentence tasks. A sequence of these is scored as an ensemble.
-        protocol: the evaluation protocol.
+    The latter are empty for single-sentence tasks. A sequence of such vectors is scored as an ensemble. InputError if
+    the protocol does not cover the task, a class has too few examples for the folds, or a correlation is undefined.
 
     Returns:
         ``scores`` (accuracy and F1 in percent; correlations from -1 to 1); ``predictions``, an array (n,) for each
         test split in the order of the task's examples: classes (int64) or scores (float64; cosines for similarity
         tasks); and the selected hyperparameters and dev scores.
-
-    Raises:
-        InputError: if the protocol does not cover the task, a class has too few examples for the folds, or a
-            correlation is undefined.
     """
     members = [vectors] if isinstance(vectors, dict) else list(vectors)
     if not protocol.covers(task):
         raise InputError(f"the {protocol.name} protocol does not cover this task; use --protocol senteval")
-    return SCORERS[task.kind](task, members, protocol)
+    if task.kind == "classification":
+        return classification(task, members, protocol)
+    return (relatedness if task.kind == "relatedness" else similarity)(task, members, protocol)
 
 
 def task_features(task: Task, vectors: dict[str, Vectors]) -> dict[str, np.ndarray]:
@@ -63,9 +57,6 @@ def choices(task: Task, protocol: Protocol, labels: np.ndarray) -> list[Choice]:
 
     A single split ``all`` gives nested cross-validation, ``train`` and ``test`` give cross-validation on ``train``;
     with ``dev``, the strength is selected on ``dev``.
-
-    Raises:
-        InputError: if a class has too few examples for the folds.
     """
     ends = np.cumsum([len(examples) for examples in task.splits.values()])
     rows = dict(zip(task.splits, np.split(np.arange(len(labels)), ends[:-1]), strict=True))
@@ -95,62 +86,49 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     planned = choices(task, protocol, labels)
     metric = "f1" if protocol.f1_chooses and "f1" in task.metrics else "accuracy"
-    learnt = [_learn(task, vectors, labels, planned, metric, protocol) for vectors in members]
-    dev = np.array([member.dev for member in learnt])  # (members, choices)
-    weights = dev / dev.sum(0)
+    classifier, grid = protocol.own_classifiers.get(task.name, protocol.classifier), protocol.grid(task)
+    inner = [held_out for choice in planned for _, held_out in choice.inner]
+    strengths: list[list[float]] = []  # of each member and choice
+    dev: list[np.ndarray] = []  # their scores on held-out examples
+
+    def select(held_out: list[np.ndarray]) -> list[int]:
+        scores = [
+            [_scores(labels[test], predicted, (metric,))[metric] for predicted in predictions]
+            for test, predictions in zip(inner, held_out, strict=True)
+        ]
+        by_choice = np.reshape(scores, (len(planned), -1, len(grid)))
+        # Along the last axis, so that numpy sums in the same order as over a list.
+        means = 100 * np.ascontiguousarray(by_choice.swapaxes(1, 2)).mean(-1)
+        if protocol.decimals is not None:
+            means = np.round(means, protocol.decimals)
+        selected: list[int] = means.argmax(1).tolist()  # ties: the smallest
+        strengths.append([grid[i] for i in selected])
+        dev.append(means.max(1))
+        return selected
+
+    logs, unconverged = [], 0
+    for vectors in members:
+        found, ran_out = classifier.fit(list(task_features(task, vectors).values()), labels, planned, grid, select)
+        logs.append(found)
+        unconverged += ran_out
+    weights = np.array(dev) / np.sum(dev, axis=0)  # (members, choices)
     predicted = labels.copy()
     tests = []
     for i, choice in enumerate(planned):
-        logs = sum(weights[m, i] * member.logs[i] for m, member in enumerate(learnt))
-        predicted[choice.test] = logs.argmax(1)
+        predicted[choice.test] = sum(weights[m, i] * each[i] for m, each in enumerate(logs)).argmax(1)
         tests.append(_scores(labels[choice.test], predicted[choice.test], task.metrics))
     tested = "all" if "all" in task.splits else "test"
     result = {
         "scores": {name: 100 * float(np.mean([scores[name] for scores in tests])) for name in task.metrics},
         "predictions": {tested: predicted[len(labels) - len(task.splits[tested]) :]},
-        "unconverged": sum(member.unconverged for member in learnt),
-        "at_grid_end": at_grid_end(protocol.grid(task), [each for member in learnt for each in member.strengths]),
+        "unconverged": unconverged,
+        "at_grid_end": at_grid_end(grid, [strength for each in strengths for strength in each]),
     }
-    own = [{"dev": {metric: float(np.mean(member.dev))}, "strengths": member.strengths} for member in learnt]
-    return result | (own[0] if len(learnt) == 1 else {"weights": weights.T.tolist(), "members": own})
-
-
-@dataclass(frozen=True)
-class _Learnt:
-    """What one ensemble member learnt: for each choice, the strength selected, the score on held-out examples that
-    selected it, and the log-probabilities (t, K) of the test rows; and how many fits did not converge.
-    """
-
-    strengths: list[float]
-    dev: np.ndarray
-    logs: list[np.ndarray]
-    unconverged: int
-
-
-def _learn(
-    task: Task,
-    vectors: dict[str, Vectors],
-    labels: np.ndarray,
-    planned: list[Choice],
-    metric: str,
-    protocol: Protocol,
-) -> _Learnt:
-    """Fit the classifiers of all choices and strengths, and select the strengths."""
-    features, grid = task_features(task, vectors), protocol.grid(task)
-    classifier = protocol.own_classifiers.get(task.name, protocol.classifier)
-    fitted = classifier.fit(list(features.values()), labels, planned, grid)
-    inner = [held_out for choice in planned for _, held_out in choice.inner]
-    held_out = [
-        [_scores(labels[test], predicted, (metric,))[metric] for predicted in predictions]
-        for test, predictions in zip(inner, fitted.held_out, strict=True)
+    own = [
+        {"dev": {metric: float(np.mean(score))}, "strengths": selected}
+        for score, selected in zip(dev, strengths, strict=True)
     ]
-    by_choice = np.reshape(held_out, (len(planned), -1, len(grid)))
-    # Along the last axis, so that numpy sums in the same order as over a list.
-    means = 100 * np.ascontiguousarray(by_choice.swapaxes(1, 2)).mean(-1)
-    if protocol.decimals is not None:
-        means = np.round(means, protocol.decimals)
-    chosen = means.argmax(1)  # ties: the smallest
-    return _Learnt([grid[i] for i in chosen], means.max(1), fitted.final(chosen), fitted.unconverged)
+    return result | (own[0] if len(own) == 1 else {"weights": weights.T.tolist(), "members": own})
 
 
 def _scores(gold: np.ndarray, predicted: np.ndarray, metrics: Sequence[str]) -> dict[str, float]:
@@ -162,9 +140,9 @@ def _scores(gold: np.ndarray, predicted: np.ndarray, metrics: Sequence[str]) -> 
 
 
 def at_grid_end(grid: Sequence[float], strengths: Sequence[float]) -> dict[str, int]:
-    """How many of the selected strengths are the first and the last of the grid, of how many ``choices``.
+    """How many selected strengths are the first and the last of the grid, where a wider one might have another.
 
-    There a wider grid might have selected another. Empty if the grid has one strength, which is no choice.
+    Empty if the grid has one strength, which is no choice.
     """
     if len(grid) == 1:
         return {}
@@ -229,11 +207,3 @@ def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     norms = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
     cosines: np.ndarray = np.divide(np.sum(u * v, axis=1), norms, out=np.zeros_like(norms), where=norms > 0)
     return cosines
-
-
-# How each kind of task is scored: called with the task, the vectors of each ensemble member, and the protocol.
-SCORERS: dict[str, Callable[[Task, Sequence[dict[str, Vectors]], Protocol], dict[str, Any]]] = {
-    "classification": classification,
-    "relatedness": relatedness,
-    "similarity": similarity,
-}

@@ -15,14 +15,7 @@ from structviews.evaluation.senteval.tasks.reading import Tokens
 
 
 class TaskTrees:
-    """A parsed corpus with sentences looked up by their tokens.
-
-    Args:
-        folder: the corpus, for example from ``structviews parse --senteval``; sentences may be repeated.
-
-    Raises:
-        InputError: if it is not a parsed corpus.
-    """
+    """A parsed corpus, as from ``structviews parse --senteval``, with sentences looked up by their tokens."""
 
     def __init__(self, folder: str | Path):
         self.corpus = ParsedCorpus.open(folder)
@@ -30,15 +23,10 @@ class TaskTrees:
         self._rows = {tuple(tokens): row for row, tokens in enumerate(sentences)}
 
     def suit(self, embedder: Embedder) -> None:
-        """Warn if the embedder was trained on trees of another parser.
-
-        Raises:
-            InputError: if the corpus lacks a kind of tree that the embedder needs.
-        """
-        if "dependency" in embedder.needs:
-            self.corpus.require("dependency")
-        if "constituency" in embedder.needs:
-            self.corpus.require("constituency")
+        """Warn if the embedder was trained on trees of another parser; InputError if it needs trees of other kinds."""
+        for kind in ("dependency", "constituency"):
+            if kind in embedder.needs:
+                self.corpus.require(kind)
         for parser in embedder.parsers:
             warn_if_another(self.corpus.parser, parser)
 
@@ -47,11 +35,7 @@ class TaskTrees:
         check_known(sentences, self._rows, task, self.corpus.path, "parse the tasks with structviews parse --senteval")
 
     def find(self, sentences: Sequence[Tokens], task: str = "the tasks") -> list[ParsedSentence]:
-        """The sentences with their trees, in the given order.
-
-        Raises:
-            InputError: if a sentence is not in the corpus.
-        """
+        """The sentences with their trees, in the given order; InputError if one is not in the corpus."""
         self.check(sentences, task)
         rows = np.array([self._rows[sentence] for sentence in sentences], dtype=np.int64)
         starts = np.cumsum([0, *self.corpus.shard_rows])

@@ -16,7 +16,7 @@ from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.making import make_tasks
 from structviews.evaluation.probing.probing_tasks import Pool, tree_depth
-from structviews.evaluation.senteval.tasks.probing import PROBING
+from structviews.evaluation.senteval.tasks.finding import PROBING
 from structviews.parsing.binarise import unbinarise
 
 N = 4000

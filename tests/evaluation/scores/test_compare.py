@@ -16,9 +16,6 @@ from structviews.runtime.seals import write_arrays
 GOLD = {"MR": np.arange(400) % 2, "STS14": np.arange(400) / 100}
 
 
-BARE = {"scores": {}, "partial": {}}
-
-
 def make_run(root, name, tasks=("MR", "STS14"), wrong=40, noise=1.0, **changes):
     """A run with predictions that are wrong on some examples of MR, and noisy on two data sets of STS14."""
     run = root / name
@@ -73,46 +70,28 @@ def test_each_task_has_its_difference_interval_and_p(tmp_path):
     assert [turned.low, turned.high] == pytest.approx([-each.high, -each.low], abs=0.3)
 
 
-def test_tasks_that_one_run_lacks_are_named(tmp_path):
-    found = compare_runs(make_run(tmp_path, "a"), make_run(tmp_path, "b", tasks=["MR"]))
-    assert [row[0] for row in found.rows] == ["MR"]
-    assert any(f"{tmp_path / 'a'}: not compared: STS14" in note for note in found.notes)
-
-
-def change(run, **changes):
-    results = json.loads((run / "results.json").read_text())
-    write_json(run / "results.json", results | changes)
-
-
-def test_what_cannot_be_compared_is_refused_in_one_line(tmp_path):
+def test_what_cannot_be_compared_is_named_or_refused_in_one_line(tmp_path, monkeypatch):
     first, second = make_run(tmp_path, "a"), make_run(tmp_path, "b")
+    other_data = {"scores": {}, "partial": {}, "data": {"MR/file": "2" * 64}}
     for broken, message in (
         ({"protocol": {"name": "kiros", "seed": 1111}}, r"different protocols \(name 'senteval' and 'kiros'\)"),
         ({"protocol": {"name": "senteval", "seed": 1111, "grids": {"all": [1]}}}, r"different protocols \(grids\);"),
-        ({"tasks": {"TREC": BARE}}, "a and .*b: no task in common"),
-        (
-            {"tasks": {"MR": {"scores": {}, "partial": {}, "data": {"MR/file": "2" * 64}}}},
-            r"MR was scored on different data \(MR/file differs\)",
-        ),
-        (
-            {"predictions": "0" * 64},
-            "b: no task with predictions of both; run: structviews eval .* --tasks MR,STS14",
-        ),
+        ({"tasks": {"TREC": {"scores": {}, "partial": {}}}}, "a and .*b: no task in common"),
+        ({"tasks": {"MR": other_data}}, r"MR was scored on different data \(MR/file differs\)"),
+        ({"predictions": "0" * 64}, "b: no task with predictions of both; run: structviews eval .* --tasks MR,STS14"),
         ({"model": "0" * 64}, "b: no scores for its current weights"),
     ):
-        kept = (second / "results.json").read_text()
-        change(second, **broken)
+        before = (second / "results.json").read_text()
+        write_json(second / "results.json", json.loads(before) | broken)
         with pytest.raises(InputError, match=message) as caught:
             compare_runs(first, second)
         assert "\n" not in str(caught.value)
-        (second / "results.json").write_text(kept)
+        (second / "results.json").write_text(before)
     with pytest.raises(InputError, match="nowhere: not a run"):
         compare_runs(first, tmp_path / "nowhere")
-
-
-def test_other_examples_are_refused(tmp_path, monkeypatch):
-    first = make_run(tmp_path, "a")
+    found = compare_runs(first, make_run(tmp_path, "c", tasks=["MR"]))
+    assert [row[0] for row in found.rows] == ["MR"]
+    assert any(f"{first}: not compared: STS14" in note for note in found.notes)
     monkeypatch.setitem(GOLD, "MR", 1 - GOLD["MR"])
-    second = make_run(tmp_path, "b")
     with pytest.raises(InputError, match="MR was scored on different examples"):
-        compare_runs(first, second)
+        compare_runs(first, make_run(tmp_path, "d"))

@@ -45,9 +45,7 @@ def test_the_best_and_those_within_its_interval_are_marked_but_no_score_on_part_
     part = {"MR": {"scores": {"accuracy": 99.0}, "partial": {"MR/x": "9 of 10"}}}
     runs.append(make_run(tmp_path, "d", ["avg", "avg"], part))
     assert marks(score_table(runs)) == [[[""], [BEST]], [[TIE], [TIE]], [[BEST], []], [[""], []]]
-
-
-def test_both_numbers_of_mrpc_are_marked_by_themselves_and_without_intervals_none_ties(tmp_path):
+    # Both numbers of MRPC by themselves; without intervals none ties.
     table = score_table([*seeded(tmp_path / "x", [(72.0, 80.0)]), *seeded(tmp_path / "y", [(71.9, 82.0)], hidden=9)])
     assert marks(table) == [[[BEST, ""]], [["", BEST]]]
 
@@ -66,14 +64,6 @@ def test_intervals_on_request_and_of_several_runs_their_mean(runs, tmp_path):
     assert score_table(several, intervals=True).rows[0][4] == text
 
 
-def test_names_are_escaped_in_markdown(runs):
-    table = score_table(runs)
-    named = replace(table, runs=[replace(table.runs[0], labels=("a|b](x)", *table.runs[0].labels[1:]))], notes=["`a`"])
-    lines = as_markdown(named).split("\n")
-    assert lines[2].startswith("| a\\|b\\](x) | ")
-    assert lines[-2] == "- \\`a\\`"
-
-
 def test_published_rows_stand_apart_in_every_format(runs):
     table = score_table(runs, published=True)
     own = ["dep,const" in row for row in table.rows]
@@ -90,10 +80,15 @@ def test_published_rows_stand_apart_in_every_format(runs):
     assert shown.index("b ") < shown.index("published") < shown.index("DEP, CONST")
     assert "\\emph{published}" in as_latex(table)
     assert "<tbody class='published'>" in html_table(table, range(2))
-    assert not score_table(runs).published
+    table = score_table(runs)
+    assert not table.published
+    named = replace(table, runs=[replace(table.runs[0], labels=("a|b](x)", *table.runs[0].labels[1:]))], notes=["`a`"])
+    lines = as_markdown(named).split("\n")
+    assert lines[2].startswith("| a\\|b\\](x) | ")
+    assert lines[-2] == "- \\`a\\`"
 
 
-def test_latex_has_equal_rows_escapes_names_and_marks_scores(runs):
+def test_latex_has_equal_rows_escapes_names_and_marks_scores(runs, tmp_path):
     latex = as_latex(score_table(runs))
     assert "a\\_1 & seq,seq & 600 & 78.0 & \\textbf{91.0} \\\\" in latex
     assert "b & dep,seq & 600 & \\underline{79.5} & \\underline{90.1} \\\\" in latex
@@ -101,9 +96,7 @@ def test_latex_has_equal_rows_escapes_names_and_marks_scores(runs):
     assert "% c: TREC not evaluated" in latex
     assert "95 \\% interval" in latex
     assert latex.count("\\toprule") == latex.count("\\bottomrule") == 1
-
-
-def test_many_tasks_are_several_tabulars_with_every_score_once(tmp_path):
+    # Many tasks are several tabulars, with every score once.
     names = ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "SICK-E", "SICK-R", "STS12", "STS13", "STS14", "STS15"]
     run = scored(tmp_path, "a", ["seq", "seq"], **{name: 50.0 + i for i, name in enumerate(names)})
     latex = as_latex(score_table([run]))
@@ -122,52 +115,43 @@ def test_html_names_are_text_and_scores_have_marks_and_intervals(runs, tmp_path)
     assert "a&amp;b&lt;i&gt;" in html
 
 
-def test_a_matrix_has_each_pair_on_both_sides_and_holes_where_there_is_none(runs):
+def test_a_matrix_has_each_pair_on_both_sides_and_holes_where_there_is_none(runs, tmp_path):
     matrix = heatmap.view_matrix(runs, "MR")
     assert matrix.views == ["const", "dep", "seq"]
     expected = [[np.nan, 80.0, np.nan], [80.0, np.nan, 79.5], [np.nan, 79.5, 78.04]]
     np.testing.assert_array_equal(matrix.values, expected)
     assert matrix.texts == [["-", "80.0", "-"], ["80.0", "-", "79.5"], ["-", "79.5", "78.0"]]
     matrix = heatmap.view_matrix(runs, "TREC")
-    assert matrix.views == ["dep", "seq"]
+    assert (matrix.views, matrix.interval) == (["dep", "seq"], 2)
     assert "not in the matrix (not two views, or no score): c" in matrix.notes
-    assert matrix.interval == 2
-
-
-def test_what_has_no_matrix(runs, tmp_path):
-    with pytest.raises(InputError, match="--matrix CR: no run has a score for it; scored tasks: MR, TREC"):
-        heatmap.view_matrix(runs, "CR")
     again = scored(tmp_path / "other", "b2", ["seq", "dep"], MR=70.0)
-    with pytest.raises(InputError, match="b and b2 have the same views seq, dep; give one of them"):
-        heatmap.view_matrix([*runs, again], "MR")
-    with pytest.raises(InputError, match="no run with two views has a score"):
-        heatmap.view_matrix([scored(tmp_path, "one", ["seq"], MR=1.5)], "MR")
+    for given, task, message in (
+        (runs, "CR", "--matrix CR: no run has a score for it; scored tasks: MR, TREC"),
+        ([*runs, again], "MR", "b and b2 have the same views seq, dep; give one of them"),
+        ([scored(tmp_path, "one", ["seq"], MR=1.5)], "MR", "no run with two views has a score"),
+    ):
+        with pytest.raises(InputError, match=message):
+            heatmap.view_matrix(given, task)
 
 
-@pytest.mark.parametrize(
-    ("interval", "scores", "ends"),
-    [
+def test_a_colour_scale_spans_ten_points_and_two_intervals_and_ends_at_a_hundred():
+    for interval, scores, ends in (
         (2, [70.0, 71.0], (65.5, 75.5)),
         (8, [70.0, 71.0], (62.5, 78.5)),
         (8, [40.0, 71.0, 50.0], (40.0, 71.0)),
         (2, [99.0, 98.0], (90.0, 100.0)),
-    ],
-)
-def test_a_colour_scale_spans_ten_points_and_two_intervals_and_ends_at_a_hundred(interval, scores, ends):
-    assert heatmap.Matrix("MR", [], np.array([*scores, np.nan]), [], interval, []).scale == ends
+    ):
+        assert heatmap.Matrix("MR", [], np.array([*scores, np.nan]), [], interval, []).scale == ends
 
 
-def test_the_flags_of_the_table_command(runs, tmp_path):
-    paths = [str(run) for run in runs]
-
+def test_the_flags_of_the_table_command(runs):
     def run(*flags):
-        return CliRunner().invoke(app, ["table", *paths, *flags])
+        return CliRunner().invoke(app, ["table", *map(str, runs), *flags])
 
     assert "\\toprule" in run("--format", "latex").output
     assert "[79.0, 81.0]" in run("--format", "md", "--intervals").output
     shown = run("--matrix", "MR")
-    assert shown.exit_code == 0
-    assert "78.0" in shown.output
+    assert (shown.exit_code, "78.0" in shown.output) == (0, True)
     assert isinstance(run("--matrix", "MR", "--published").exception, InputError)
     assert isinstance(run("--picture", "x.png").exception, InputError)
 

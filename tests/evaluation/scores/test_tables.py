@@ -74,6 +74,11 @@ def test_rows_and_notes(runs):
     assert score_table(runs[1:]).legend == ["accuracy in percent"]
     assert score_table(runs[2:]).legend == []
     assert "CR unavailable" in CliRunner().invoke(app, ["table", *map(str, runs)]).output
+    # Scores of other weights are not shown.
+    write_arrays(runs[1] / "model.safetensors", {}, {"name": "trained on"})
+    table = score_table(runs)
+    assert table.rows[1][2:] == ["-"] * 6
+    assert any(note.startswith("seq-seq: this model has not been evaluated") for note in table.notes)
 
 
 def test_a_narrow_terminal_gets_several_tables_with_every_score_whole(runs):
@@ -114,28 +119,14 @@ def test_captions_are_not_asked_of_eval_and_a_folder_of_the_bundled_name_is_told
     assert "default: TREC not evaluated; run: structviews eval ./default --senteval DIR --tasks TREC" in notes
 
 
-def test_scores_of_weights_that_have_changed_are_not_shown(runs):
-    write_arrays(runs[1] / "model.safetensors", {}, {"name": "trained on"})
-    table = score_table(runs)
-    assert table.rows[1][2:] == ["-"] * 6
-    assert any(note.startswith("seq-seq: this model has not been evaluated") for note in table.notes)
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        (None, "not a run: it has no config.toml"),
-        ("views = [", "config.toml: not TOML"),
-        ("view = 3", r"config.toml: \[views\] has no list of names"),
-    ],
-)
-def test_bad_runs(config, message, tmp_path):
-    run = tmp_path / "run"
-    run.mkdir()
-    if config:
-        (run / "config.toml").write_text(config)
-    with pytest.raises(InputError, match=message):
-        score_table([run])
+def test_bad_runs(tmp_path):
+    for name, config, message in (
+        ("a", "views = [", "config.toml: not TOML"),
+        ("b", "view = 3", r"config.toml: \[views\] has no list of names"),
+    ):
+        (make_run(tmp_path, name, ["dep"]) / "config.toml").write_text(config)
+        with pytest.raises(InputError, match=message):
+            score_table([tmp_path / name])
 
 
 def test_scores_of_other_vectors_and_protocols_are_rows_beside_the_runs_own(tmp_path):
@@ -191,25 +182,17 @@ def test_runs_that_differ_by_their_seed_are_one_row(runs, tmp_path):
     assert table.rows[1][6] == "73.3/81.0*"
     assert any("sample standard deviation" in note for note in table.legend)
     assert "72.0 ± 2.6/81.0 ± 1.7" in as_markdown(table)
-
-
-def test_a_mean_says_how_many_runs_it_is_of(tmp_path):
-    several = seeded(tmp_path, [(70.0, 80.0), None, (74.0, 84.0)])
+    # Other settings and the same seed are rows of their own.
+    one = seeded(tmp_path / "a", [(70.0, 80.0), (72.0, 80.0)])
+    other = seeded(tmp_path / "b", [(70.0, 80.0)], hidden=9)
+    again = seeded(tmp_path / "c", [(60.0, 80.0)], tree_backend="naive")
+    rows = [row[3:] for row in score_table([*one, *other, *again]).rows]
+    assert rows == [["2", "71.0 ± 1.4/80.0 ± 0.0"], ["1", "70.0/80.0"], ["1", "60.0/80.0"]]
+    # A mean says of how many runs it is.
+    several = seeded(tmp_path / "d", [(70.0, 80.0), None, (74.0, 84.0)])
     for run in (several[0], several[2]):
         results = json.loads((run / "results.json").read_text())
         write_json(run / "results.json", results | {"representation": "vector"})
     table = score_table(several)
     assert table.rows[0][3:] == ["3", "72.0 ± 2.8/82.0 ± 2.8 (2)"]
     assert any(note.startswith("seq-seq-seed2: this model has not been evaluated") for note in table.notes)
-
-
-def test_other_settings_or_the_same_seed_are_rows_of_their_own(tmp_path):
-    one = seeded(tmp_path / "a", [(70.0, 80.0), (72.0, 80.0)])
-    other = seeded(tmp_path / "b", [(70.0, 80.0)], hidden=9)
-    again = seeded(tmp_path / "c", [(60.0, 80.0)], tree_backend="naive")
-    rows = score_table([*one, *other, *again]).rows
-    assert [(row[3], row[4]) for row in rows] == [
-        ("2", "71.0 ± 1.4/80.0 ± 0.0"),
-        ("1", "70.0/80.0"),
-        ("1", "60.0/80.0"),
-    ]

@@ -26,8 +26,8 @@ from structviews.evaluation.senteval.tasks.finding import read_task, task_names
 from structviews.evaluation.senteval.tasks.reading import Examples, Task
 
 TORCH = AdamClassifier(1111)
-# Five evaluations of the torch classifier instead of 51, for tests of many fits.
-FEW = 16
+# Two evaluations of the torch classifier instead of 51, for tests of many fits.
+FEW = 4
 PENALTIES = [1e-5, 1e-2, 0.1, 1.0]  # more different than those of the protocol
 LOW, HIGH, KIROS_GRID = ([2.0**t for t in range(*ends)] for ends in ((-2, 4), (-1, 6), (0, 9)))
 
@@ -176,7 +176,6 @@ FEW_ROUNDS = replace(
     grids=dict.fromkeys(SENTEVAL_TORCH.grids, tuple(PENALTIES)),
 )
 PROTOCOLS_OF = [(PlainSentEval, SENTEVAL), (PlainTorch, FEW_ROUNDS), (PlainKiros, KIROS)]
-PLAIN = pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF)
 
 
 def best(plain, features, labels, grid, metrics=("accuracy",)):
@@ -206,17 +205,23 @@ def nested(plain, task, features):
     return strengths, devs, logs
 
 
-@cache
 def two_members(plain):
-    """A task, two sets of its vectors, and what the plain loop says of each."""
+    """A task, and two sets of its vectors."""
     task, one = task_of(all=noisy(110, 5, 2, 1, plain.spread))
-    other = {"all": (0.5 * one["all"][0][:, :2] + 0.3, np.empty((0, 2)))}
-    return task, [one, other], [nested(plain, task, vectors["all"][0]) for vectors in (one, other)]
+    return task, [one, {"all": (0.5 * one["all"][0][:, :2] + 0.3, np.empty((0, 2)))}]
 
 
-@PLAIN
+@cache
+def nested_member(plain, member):
+    """What the plain loop says of one of them."""
+    task, both = two_members(plain)
+    return nested(plain, task, both[member]["all"][0])
+
+
+@pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF)
 def test_nested_cross_validation_is_the_plain_loop(plain, protocol):
-    task, (vectors, _), ((strengths, devs, logs), _) = two_members(plain)
+    task, (vectors, _) = two_members(plain)
+    strengths, devs, logs = nested_member(plain, 0)
     labels = task.splits["all"].targets
     result = score_task(task, vectors, protocol)
     assert result["strengths"] == strengths
@@ -228,8 +233,9 @@ def test_nested_cross_validation_is_the_plain_loop(plain, protocol):
     assert result["unconverged"] == 0
 
 
-@PLAIN
-@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize(
+    ("plain", "protocol", "classes"), [(*each, 4) for each in PROTOCOLS_OF] + [(*each, 2) for each in PROTOCOLS_OF[::2]]
+)
 def test_cross_validation_is_the_plain_loop(plain, protocol, classes):
     metrics = ("accuracy", "f1") if classes == 2 else ("accuracy",)
     task, vectors = task_of(metrics, train=noisy(120, 5, classes, seed=2), test=noisy(90, 5, classes, seed=3))
@@ -247,15 +253,21 @@ def test_cross_validation_is_the_plain_loop(plain, protocol, classes):
         assert result["scores"]["f1"] == pytest.approx(100 * f1_score(gold, predicted))
 
 
+def three_splits(classes=3):
+    """A task with a development set, its vectors, and the training examples in SentEval's order."""
+    sizes = {"train": 120, "dev": 60, "test": 90}
+    splits = {split: noisy(n, 6, classes, seed) for seed, (split, n) in enumerate(sizes.items(), 4)}
+    task, vectors = task_of(**splits)
+    order = PlainSentEval.ordered(task.splits["train"])
+    return task, vectors, splits | {"train": tuple(each[order] for each in splits["train"])}
+
+
 @pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF[:2])
 def test_the_development_set_chooses(plain, protocol):
-    splits = {split: noisy(n, 6, 3, seed) for split, n, seed in (("train", 120, 4), ("dev", 60, 5), ("test", 90, 6))}
-    task, vectors = task_of(**splits)
-    order = plain.ordered(task.splits["train"])
-    train, labels = (each[order] for each in splits["train"])
+    task, vectors, splits = three_splits()
     predicted = {
         split: [
-            plain.logits(train, labels, splits[split][0], strength, splits["dev"]).argmax(1)
+            plain.logits(*splits["train"], splits[split][0], strength, splits["dev"]).argmax(1)
             for strength in plain.grids[0]
         ]
         for split in ("dev", "test")
@@ -271,18 +283,16 @@ def test_the_development_set_chooses(plain, protocol):
 
 def test_training_for_snli_is_short():
     assert SENTEVAL_TORCH.grids["all"] == (1e-5, 1e-4, 1e-3, 1e-2)
-    splits = {split: noisy(n, 4, 3, seed) for split, n, seed in (("train", 150, 4), ("dev", 60, 5), ("test", 90, 6))}
-    task, vectors = task_of(**splits)
-    order = PlainSentEval.ordered(task.splits["train"])
-    plain = PlainClassifier(4, 3, 1e-9, most=15, each=1)
-    plain.fit(*(each[order] for each in splits["train"]), splits["dev"])
+    task, vectors, splits = three_splits()
+    plain = PlainClassifier(6, 3, 1e-9, most=15, each=1).fit(*splits["train"], splits["dev"])
     result = score_task(replace(task, name="SNLI"), vectors, SENTEVAL_TORCH)
     np.testing.assert_array_equal(result["predictions"]["test"], plain.logits(splits["test"][0]).argmax(1))
 
 
-@pytest.mark.parametrize(("plain", "protocol"), PROTOCOLS_OF[::2])
-def test_an_ensemble_averages_log_probabilities_by_inner_scores(plain, protocol):
-    task, both, members = two_members(plain)
+def test_an_ensemble_averages_log_probabilities_by_inner_scores():
+    plain, protocol = PROTOCOLS_OF[0]
+    task, both = two_members(plain)
+    members = [nested_member(plain, 0), nested_member(plain, 1)]
     labels = task.splits["all"].targets
     expected, shares = np.empty(len(labels), dtype=int), []
     order = np.array(plain.ordered(task.splits["all"]))
@@ -306,43 +316,29 @@ def test_an_ensemble_of_relatedness_models_and_of_cosines(folder):
     task = read_task("SICK-R", folder, allow_partial=True)
     rng = np.random.default_rng(0)
     members = [
-        {
-            split: tuple(rng.standard_normal((len(e), d)).astype(np.float32) for _ in "uv")
-            for split, e in task.splits.items()
-        }
+        {split: tuple(rng.standard_normal((2, len(e), d)).astype(np.float32)) for split, e in task.splits.items()}
         for d in (3, 5)
     ]
     result = score_task(task, members)
-    scores = {split: examples.targets for split, examples in task.splits.items()}
-    fitted = [
-        fit_relatedness(
-            {split: pair_features(*pair) for split, pair in vectors.items()},
-            scores,
-            senteval_order(task.splits["train"]),
-            1111,
-        )
-        for vectors in members
-    ]
-    weights = np.array([dev for dev, _ in fitted]) / sum(dev for dev, _ in fitted)
-    shares = np.exp(log_softmax(sum(w * logs for w, (_, logs) in zip(weights, fitted, strict=True)), axis=1))
+    gold = {split: examples.targets for split, examples in task.splits.items()}
+    order = senteval_order(task.splits["train"])
+    features = [{split: pair_features(*pair) for split, pair in vectors.items()} for vectors in members]
+    devs, logs = zip(*(fit_relatedness(each, gold, order, 1111) for each in features), strict=True)
+    weights = np.array(devs) / sum(devs)
+    shares = np.exp(log_softmax(np.tensordot(weights, logs, 1), axis=1))
     np.testing.assert_allclose(result["predictions"]["test"], shares @ np.arange(1, 6), rtol=1e-5)
     assert result["weights"] == [pytest.approx(weights)]
-
-    task = read_task("SICK14", folder, allow_partial=True)
-    result = score_task(task, members)
+    result = score_task(read_task("SICK14", folder, allow_partial=True), members)
     expected = np.mean([cosine(*vectors["test"]) for vectors in members], axis=0)
     np.testing.assert_allclose(result["predictions"]["test"], expected)
 
 
-def test_examples_are_sorted_as_senteval_sorts_them(folder):
+def test_order_features_and_cosines(folder):
     examples = read_task("MR", folder, allow_partial=True).splits["all"]
     plain = sorted(zip(examples.first, examples.targets, strict=True), key=lambda z: (len(z[0]), z[1]))
     assert [(examples.first[i], examples.targets[i]) for i in senteval_order(examples)] == plain
     pairs = Examples((("b", "b"), ("a",), ("c",), ("d",)), (("x",), ("y", "y"), ("z",), ("w",)), np.array([1, 2, 4, 3]))
     assert senteval_order(pairs).tolist() == [3, 2, 1, 0]
-
-
-def test_features_of_pairs_and_their_cosines():
     u, v = np.array([[1.0, -2.0]]), np.array([[3.0, 5.0]])
     np.testing.assert_array_equal(pair_features(u, v), [[2, 7, 3, -10]])
     np.testing.assert_array_equal(pair_features(u, v, inference=True), [[1, -2, 3, 5, 2, 7, 3, -10]])
@@ -371,23 +367,21 @@ def test_similarity_has_each_set_and_three_aggregates():
     np.testing.assert_allclose(result["predictions"]["a"], cosines["a"])
 
 
-def test_too_few_examples_for_the_folds_are_refused():
-    features, _ = noisy(40, 3, 2, seed=1)
-    task, vectors = task_of(all=(features, np.array([1] * 8 + [0] * 32)))
-    with pytest.raises(InputError, match="class has 8 examples, too few for 10 folds"):
-        score_task(task, vectors)
-
-
 def test_what_the_protocols_cover(folder):
     tasks = {name: read_task(name, folder, allow_partial=True) for name in task_names()}
     assert all(SENTEVAL.covers(task) for task in tasks.values())
-    assert [name for name, task in tasks.items() if KIROS.covers(task)] == [
-        *("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SICK-R")
-    ]
+    covered = ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SICK-R"]
+    assert [name for name, task in tasks.items() if KIROS.covers(task)] == covered
     with pytest.raises(InputError, match="the kiros protocol does not cover this task; use --protocol senteval"):
         score_task(tasks["SST5"], {}, KIROS)
     with pytest.raises(InputError, match=r"unknown protocol 'kiro' .did you mean kiros..: choose one of"):
         PROTOCOLS["kiro"]
+    task, vectors = task_of(all=(noisy(40, 3, 2, seed=1)[0], np.array([1] * 8 + [0] * 32)))
+    with pytest.raises(InputError, match="class has 8 examples, too few for 10 folds"):
+        score_task(task, vectors)
+    with pytest.raises(InputError, match="19 training examples: too few to set aside 5%"):
+        TORCH.divided(np.arange(19))
+    assert len(TORCH.divided(np.arange(20)).dev) == 1
 
 
 @pytest.mark.parametrize("name", [*PROTOCOLS])
@@ -403,15 +397,18 @@ def test_what_every_protocol_promises(name):
         labels = np.concatenate([labels for _, labels in splits.values()])
         features, grid = [vectors[split][0] for split in splits], protocol.grid(task)
         planned = choices(task, protocol, labels)
-        fitted = protocol.classifier.fit(features, labels, planned, grid)
         ((train, test, inner),) = [(each.train, each.test, each.inner) for each in planned]
         assert sorted(train) == list(range(60))
-        assert [each.shape for each in fitted.held_out] == [(len(grid), len(held_out)) for _, held_out in inner]
-        for place in (0, len(grid) - 1):
-            (logs,) = fitted.final([place])
-            assert (logs.shape, logs.dtype) == ((len(test), classes), np.float64)
-            np.testing.assert_allclose(np.exp(logs).sum(1), 1)
-        (again,) = protocol.classifier.fit(features, labels, planned, grid).final([len(grid) - 1])
+        shapes = [(len(grid), len(held_out)) for _, held_out in inner]
+
+        def select(held_out, shapes=shapes):
+            assert [each.shape for each in held_out] == shapes
+            return [shapes[0][0] - 1]
+
+        (logs,), ran_out = protocol.classifier.fit(features, labels, planned, grid, select)
+        assert (logs.shape, logs.dtype, ran_out) == ((len(test), classes), np.float64, 0)
+        np.testing.assert_allclose(np.exp(logs).sum(1), 1)
+        (again,), _ = protocol.classifier.fit(features, labels, planned, grid, select)
         np.testing.assert_array_equal(again, logs)
 
 
@@ -432,8 +429,7 @@ def in_blocks(*parts):
     return adam_classifier._Blocks([x for x, _ in parts], np.concatenate([y for _, y in parts]))
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("elements", [1, 1 << 20])
+@pytest.mark.parametrize(("classes", "elements"), [(2, 1 << 20), (3, 1)])
 def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
     monkeypatch.setitem(adam_classifier.STEP_ELEMENTS, "cpu", elements)
     (first, one), (second, other) = (noisy(n, 5, classes, seed, spread=3.0) for n, seed in ((130, 1), (90, 2)))
@@ -445,9 +441,12 @@ def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
     ]
     parts.append(TORCH.divided(np.arange(130)))
     penalties = torch.tensor([[1e-5, 3e-2], [1e-3, 0.3], [1e-2, 1e-4], [0.1, 1e-5], [1e-4, 1e-3]])
+    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
     found = adam_classifier.fit_softmaxes(
         in_blocks((first, one), (second, other)), parts, penalties, AdamClassifier(1111)
     )
+    assert torch.equal(torch.get_rng_state(), state)  # the global generators are left alone
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)
     x, y = np.concatenate([first, second]), np.concatenate([one, other])
     epochs = set()
     for part, decays, (weights, intercepts) in zip(parts, penalties.tolist(), found, strict=True):
@@ -461,18 +460,3 @@ def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
             np.testing.assert_allclose(weights[s], plain.model.weight.detach(), atol=1e-4)
             np.testing.assert_allclose(intercepts[s], plain.model.bias.detach(), atol=1e-4)
     assert len(epochs) > 3  # members stop at different times
-
-
-def test_too_few_examples_to_stop_by_are_refused():
-    with pytest.raises(InputError, match="19 training examples: too few to set aside 5%"):
-        TORCH.divided(np.arange(19))
-    assert len(TORCH.divided(np.arange(20)).dev) == 1
-
-
-def test_global_generators_are_left_alone():
-    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
-    x, y = noisy(60, 3, 2, seed=1)
-    part = Part(np.arange(50), np.arange(50, 60))
-    adam_classifier.fit_softmaxes(in_blocks((x, y)), [part], torch.tensor([[1e-3]]), TORCH)
-    assert torch.equal(torch.get_rng_state(), state)
-    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from structviews.errors import InputError
 from structviews.evaluation.senteval import design as designs
 from structviews.evaluation.senteval import logistic
-from structviews.evaluation.senteval.design import Design
+from structviews.evaluation.senteval.design import Design, Rough
 from structviews.evaluation.senteval.logistic import fit_logistic
 from structviews.evaluation.senteval.relatedness import (
     KIROS_RELATEDNESS,
@@ -29,9 +29,7 @@ def problem(n: int, d: int, classes: int, seed: int = 0, scale: float = 1.0) -> 
     return features, noisy.argmax(1)
 
 
-def reference(
-    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, strength: float
-) -> tuple[float, np.ndarray]:
+def reference(features, labels, chosen, strength):
     """Objective and predictions of scikit-learn at a tight tolerance, float64."""
     features = features.astype(np.float64)
     model = LogisticRegression(C=strength, tol=1e-9, max_iter=20_000).fit(features[chosen], labels[chosen])
@@ -39,9 +37,7 @@ def reference(
     return -likelihood.sum() + (model.coef_**2).sum() / (2 * strength), model.predict(features)
 
 
-def liblinear(
-    features: np.ndarray, labels: np.ndarray, chosen: np.ndarray, strength: float
-) -> tuple[float, np.ndarray]:
+def liblinear(features, labels, chosen, strength):
     """The same of liblinear, the classes one against the rest: the intercept has a penalty too."""
     features, objective, decisions = features.astype(np.float64), 0.0, []
     for label in range(1, 2) if labels.max() == 1 else range(labels.max() + 1):
@@ -74,9 +70,11 @@ def test_same_objectives_and_predictions_as_scikit_learn_with_few_hessians(
     features, labels = problem(n, d, classes, scale=scale)
     training = np.random.default_rng(1).random((parts, n)) < 0.8
     strengths = [2.0**t for t in range(-2, 4)]
+    monkeypatch.setattr(designs, "CHUNK_ELEMENTS", 50 * d)  # several products of a few rows
     made, hessian = [], Design.hessian
     monkeypatch.setattr(Design, "hessian", lambda self, importance: made.append(1) or hessian(self, importance))
-    design = Design([features], training.any(0), centred=not one_vs_rest)
+    design = Design(np.split(features, [n // 3]), training.any(0), centred=not one_vs_rest)
+    assert design.shape == (n, (min(d, training.any(0).sum()) if d > 2 * n else d) + 1)
     fits = fit_logistic(design, labels, training, strengths, one_vs_rest)
     assert fits.converged.all()
     columns = 1 if classes == 2 else classes
@@ -86,44 +84,6 @@ def test_same_objectives_and_predictions_as_scikit_learn_with_few_hessians(
         objective, predictions = (liblinear if one_vs_rest else reference)(features, labels, training[-1], strength)
         assert fits.objectives[-1, s] == pytest.approx(objective, rel=2e-6)
         assert np.mean(fits.predictions[-1, s] != predictions) <= 1 / n
-
-
-def test_a_problem_is_solved_the_same_alone_and_in_any_block(monkeypatch):
-    features, labels = problem(200, 20, 3)
-    training = np.random.default_rng(2).random((7, 200)) < 0.7
-    strengths = np.geomspace(0.1, 30, 3)
-    design = Design([features], training.any(0))
-    together = fit_logistic(design, labels, training, strengths)
-    monkeypatch.setattr(logistic, "BLOCK_ELEMENTS", 1)
-    apart = fit_logistic(design, labels, training, strengths)
-    np.testing.assert_allclose(together.objectives, apart.objectives, rtol=1e-6)
-    alone = fit_logistic(design, labels, training[3:4], strengths)
-    np.testing.assert_allclose(together.objectives[3], alone.objectives[0], rtol=1e-6)
-
-
-@pytest.mark.parametrize("centred", [True, False])
-@pytest.mark.parametrize(("n", "d"), [(50, 8), (12, 50)])
-def test_the_design_keeps_all_inner_products_with_what_is_learnt_from(n, d, centred, monkeypatch):
-    monkeypatch.setattr("structviews.evaluation.senteval.design.CHUNK_ELEMENTS", 100)
-    features, _ = problem(n, d, 2)
-    training = np.arange(n) % 4 > 0
-    design = Design(np.split(features, [n // 3]), training, centred)
-    expected = features - features.mean(0) if centred else features
-    found = (torch.cat(design.parts) - design.mean).numpy()
-    assert design.shape == (n, min(d, training.sum()) + 1)
-    np.testing.assert_allclose(found @ found[training].T, expected @ expected[training].T, atol=1e-3)
-
-    full = np.concatenate([found, np.ones((n, 1))], axis=1)
-    rng = np.random.default_rng(0)
-    weights, errors = rng.standard_normal((full.shape[1], 2, 3)), rng.standard_normal((n, 2, 3))
-    logits = design.logits(torch.from_numpy(weights).float()).numpy()
-    np.testing.assert_allclose(logits, np.einsum("nr,rkp->nkp", full, weights), rtol=1e-3, atol=1e-3)
-    gradient = design.gradient(torch.from_numpy(errors).float()).numpy()
-    np.testing.assert_allclose(gradient, np.einsum("nr,nkp->rkp", full, errors), rtol=1e-3, atol=1e-3)
-    importance = rng.random(n) * training
-    hessian = design.hessian(torch.from_numpy(importance).float()).numpy()
-    expected = np.einsum("nr,n,ns->rs", full, importance, full)
-    np.testing.assert_allclose(np.tril(hessian), np.tril(expected), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("parts", [1, 3])
@@ -140,44 +100,52 @@ def test_blocks_that_nothing_is_learnt_from_get_logits_in_their_places(parts, mo
     np.testing.assert_allclose(fits.objectives, plain.objectives, rtol=1e-6)
 
 
-def test_a_fit_that_runs_out_of_steps_says_so(monkeypatch):
+@pytest.mark.parametrize(("limit", "value", "parts"), [("BLOCK_ELEMENTS", 1, 4), ("FACTOR_ELEMENTS", 1, 1)])
+def test_little_memory_and_other_parts_change_no_solution(limit, value, parts, monkeypatch):
+    features, labels = problem(200, 20, 3)
+    training = np.random.default_rng(1).random((parts, 200)) < 0.8
+    design, strengths = Design([features], training.any(0)), [0.25, 8.0, 512.0]
+    expected = fit_logistic(design, labels, training, strengths)
+    stored, factor = [0], Rough.factor
+
+    def counted(self, level):
+        found = factor(self, level)
+        stored.append(len(self.factors))
+        return found
+
+    monkeypatch.setattr(Rough, "factor", counted)
+    monkeypatch.setattr(logistic if hasattr(logistic, limit) else designs, limit, value)
+    found = fit_logistic(design, labels, training, strengths)
+    assert max(stored) <= 1 or limit == "BLOCK_ELEMENTS"
+    np.testing.assert_allclose(found.objectives, expected.objectives, rtol=1e-6)
+    np.testing.assert_array_equal(found.predictions, expected.predictions)
+    alone = fit_logistic(design, labels, training[-1:], strengths)
+    np.testing.assert_allclose(alone.objectives[0], expected.objectives[-1], rtol=1e-6)
+
+
+def test_what_has_no_solution(monkeypatch):
     monkeypatch.setattr(logistic, "MAX_ITERATIONS", 1)
-    features, labels = problem(300, 20, 2)
-    training = np.ones((1, 300), dtype=bool)
+    features, labels = problem(60, 5, 3)
+    training = np.ones((1, 60), dtype=bool)
     fits = fit_logistic(Design([features], training[0]), labels, training, [1000.0])
     assert not fits.converged[0, 0]
-    assert fits.predictions.shape == (1, 1, 300)
-
-
-def test_a_class_without_training_examples_is_refused():
-    features, labels = problem(60, 5, 3)
+    assert fits.predictions.shape == (1, 1, 60)
     with pytest.raises(InputError, match="training part 0 has no example of some class"):
         fit_logistic(Design([features], labels != 1), labels, (labels != 1)[None], [1.0])
 
 
 def test_soft_labels_are_those_of_senteval():
-    def senteval(scores, classes=5):
-        labels = np.zeros((len(scores), classes), dtype=np.float32)
-        for j, y in enumerate(scores):
-            for i in range(classes):
-                if i + 1 == np.floor(y) + 1:
-                    labels[j, i] = y - np.floor(y)
-                if i + 1 == np.floor(y):
-                    labels[j, i] = np.floor(y) - y + 1
-        return labels
-
-    scores = np.array([0.0, 0.4, 1.0, 2.6, 3.7, 4.999, 5.0])
-    np.testing.assert_allclose(soft_labels(scores), senteval(scores), atol=1e-6)
+    found = soft_labels(np.array([0.0, 0.4, 1.0, 2.6, 3.7, 5.0]))
+    expected = [[0] * 5, [0.4, *[0] * 4], [1, *[0] * 4], [0, 0.4, 0.6, 0, 0], [0, 0, 0.3, 0.7, 0], [0, 0, 0, 0, 1]]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 ORDER = np.random.default_rng(4).permutation(150)
 
 
-def relatedness_data() -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    rng = np.random.default_rng(3)
-    features = {
-        s: rng.standard_normal((n, 6)).astype(np.float32) for s, n in (("train", 150), ("dev", 40), ("test", 50))
-    }
+def relatedness_data():
+    rng, sizes = np.random.default_rng(3), {"train": 150, "dev": 40, "test": 50}
+    features = {split: rng.standard_normal((n, 6)).astype(np.float32) for split, n in sizes.items()}
     direction = rng.standard_normal(6)
     scores = {s: np.clip(3 + x @ direction + 0.3 * rng.standard_normal(len(x)), 0, 5) for s, x in features.items()}
     return features, scores
@@ -244,39 +212,15 @@ def test_relatedness_is_that_of_the_plain_loop(training):
 def test_relatedness_repeats_by_seed_and_leaves_the_global_generators_alone():
     features, scores = relatedness_data()
     state = torch.get_rng_state()
-    runs = [fit_relatedness(features, scores, ORDER, seed=seed)[1] for seed in (1, 1, 2)]
+    short = replace(SENTEVAL_RELATEDNESS, most=50)
+    runs = [fit_relatedness(features, scores, ORDER, seed, short)[1] for seed in (1, 1, 2)]
     np.testing.assert_array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
     assert torch.equal(torch.get_rng_state(), state)
-
-
-def test_relatedness_of_equal_vectors_is_undefined_not_zero():
-    features, scores = relatedness_data()
     with pytest.raises(InputError, match="undefined: the predicted scores"):
         fit_relatedness({split: np.ones_like(x) for split, x in features.items()}, scores, ORDER, seed=1)
     with pytest.raises(InputError, match="of 1 scores is undefined"):
         correlation("pearson", np.array([1.0]), np.array([2.0]))
-
-
-def test_large_factors_are_made_one_at_a_time(monkeypatch):
-    features, labels = problem(300, 40, 3)
-    training = np.random.default_rng(1).random((1, 300)) < 0.8
-    design, strengths = Design([features], training[0]), [0.01, 0.25, 8.0, 512.0]
-    expected = fit_logistic(design, labels, training, strengths)
-    kept = []
-    factor = designs.Rough.factor
-
-    def counted(self, level):
-        found = factor(self, level)
-        kept.append(len(self.factors))
-        return found
-
-    monkeypatch.setattr(designs.Rough, "factor", counted)
-    monkeypatch.setattr(designs, "FACTOR_ELEMENTS", 1)
-    found = fit_logistic(design, labels, training, strengths)
-    assert max(kept) == 1
-    np.testing.assert_allclose(found.objectives, expected.objectives, rtol=1e-6)
-    np.testing.assert_array_equal(found.predictions, expected.predictions)
 
 
 @pytest.mark.parametrize("parts", [1, 3])

@@ -17,11 +17,14 @@ from structviews.evaluation.scores.results import (
     save_results,
 )
 from structviews.evaluation.senteval import suite
+from structviews.evaluation.senteval.protocols import PROTOCOLS
+from structviews.evaluation.senteval.protocols.builtin_protocols import KIROS
 from structviews.evaluation.senteval.suite import (
     TaskEncoder,
     by_encoder,
     evaluate,
     read_tasks,
+    results_of,
     task_vectors,
 )
 from structviews.evaluation.senteval.task_trees import TaskTrees
@@ -107,7 +110,10 @@ def test_transductive_vectors_see_the_whole_task_and_nothing_else(folder, encode
     assert calls == [task.sentences() for task in found]
 
 
-def test_kiros_protocol_scales_the_vectors_of_any_encoder(folder, encode):
+def test_kiros_protocol_scales_the_vectors_of_any_encoder(folder, encode, monkeypatch):
+    short = replace(KIROS, relatedness=replace(KIROS.relatedness, most=100))
+    monkeypatch.setitem(PROTOCOLS._known, "kiros", short)
+
     def longer(sentences):
         return encode(sentences) * np.arange(1, len(sentences) + 1)[:, None]
 
@@ -146,30 +152,34 @@ def test_vectors_that_are_none_stop_the_evaluation(vectors, message, folder):
         evaluate(lambda sentences: vectors(len(sentences)), ["MR"], folder, allow_partial=True)
 
 
-def test_results_are_kept_and_merged(run, folder, encode):
+def test_results_are_merged_with_those_of_the_same_model_and_protocol(run, folder, encode):
     assert load_results(run) is None
     made = evaluate(encode, ["MR", "CR"], folder, allow_partial=True)
     first = save_results(run, made)
     assert first["model"] == model_checksum(run)
-    (folder / "CR/custrev.pos").unlink()
-    (folder / "MPQA/mpqa.pos").unlink()
+    for file in ("CR/custrev.pos", "MPQA/mpqa.pos"):
+        (folder / file).unlink()
     more = evaluate(encode, ["SUBJ", "CR", "MPQA"], folder, allow_partial=True)
     save_results(run, more)
-    kept = load_results(run)
-    assert set(kept["tasks"]) == {"MR", "CR", "SUBJ"}
-    assert set(kept["unavailable"]) == {"MPQA"}
-    assert kept["tasks"]["MR"] == first["tasks"]["MR"]
-    assert sorted(path.name for path in run.iterdir()) == [
-        "config.toml",
-        "model.safetensors",
-        "predictions.safetensors",
-        "results.json",
-    ]
-    predictions = load_predictions(run, kept)
+    stored = load_results(run)
+    assert set(stored["tasks"]) == {"MR", "CR", "SUBJ"}
+    assert set(stored["unavailable"]) == {"MPQA"}
+    assert stored["tasks"]["MR"] == first["tasks"]["MR"]
+    files = ["config.toml", "model.safetensors", "predictions.safetensors", "results.json"]
+    assert sorted(path.name for path in run.iterdir()) == files
+    predictions = load_predictions(run, stored)
     assert set(predictions) == {"MR", "CR", "SUBJ"}
     for name, parts in (made["predictions"] | more["predictions"]).items():
-        for found, given in zip(predictions[name]["all"], parts["all"], strict=True):
-            np.testing.assert_array_equal(found, given)
+        for found, expected in zip(predictions[name]["all"], parts["all"], strict=True):
+            np.testing.assert_array_equal(found, expected)
+    # Others are dropped.
+    save_results(run, more | {"protocol": {**more["protocol"], "seed": 1}})
+    assert set(load_results(run)["tasks"]) == {"SUBJ"}
+    save_results(run, made | {"representation": "mean"})
+    assert set(load_results(run)["tasks"]) == {"MR", "CR"}
+    write_arrays(run / "model.safetensors", {}, {"name": "other weights"})
+    save_results(run, more | {"representation": "mean"})
+    assert set(load_results(run)["tasks"]) == {"SUBJ"}
 
 
 def test_predictions_that_are_not_of_these_results_are_not_given(run, folder, encode):
@@ -186,30 +196,17 @@ def test_predictions_that_are_not_of_these_results_are_not_given(run, folder, en
     assert set(load_predictions(run, load_results(run, "results.mean.json"), "results.mean.json")) == {"MR"}
 
 
-@pytest.mark.parametrize("change", ["model", "protocol", "representation"])
-def test_results_of_another_model_or_protocol_are_dropped(change, run, folder, encode):
-    save_results(run, evaluate(encode, ["MR"], folder, allow_partial=True))
-    results = evaluate(encode, ["CR"], folder, allow_partial=True)
-    if change == "model":
-        write_arrays(run / "model.safetensors", {}, {"name": "other weights"})
-    elif change == "representation":
-        results["representation"] = "mean"
-    else:
-        results["protocol"] = {**results["protocol"], "seed": 1}
-    save_results(run, results)
-    assert set(load_results(run)["tasks"]) == {"CR"}
-
-
-def test_bad_run_folders(run, folder, encode):
-    results = evaluate(encode, ["MR"], folder, allow_partial=True)
-    (run / "results.json").write_text('{"format": 1,\n "tasks": {')
-    with pytest.raises(InputError, match=r"results.json: not JSON \(.*\): remove the file"):
-        save_results(run, results)
+def test_bad_run_folders(run):
+    results = results_of()
+    for text, message in (
+        ('{"format": 1,\n "tasks": {', r"results.json: not JSON \(.*\): remove the file"),
+        ('{"format": 1}', r"results\.json: damaged: its checksum"),
+    ):
+        (run / "results.json").write_text(text)
+        with pytest.raises(InputError, match=message):
+            save_results(run, results)
     write_json(run / "results.json", {"format": 7})
     with pytest.raises(InputError, match="Invalid enum value 7 - at"):
-        save_results(run, results)
-    (run / "results.json").write_text('{"format": 1}')
-    with pytest.raises(InputError, match=r"results\.json: damaged: its checksum"):
         save_results(run, results)
     with pytest.raises(InputError, match=r"not a run: it has no model.safetensors"):
         save_results(run.parent, results)
@@ -232,7 +229,7 @@ def trees(tmp_path):
     return TaskTrees(write_corpus(tmp_path / "x.parsed", ROWS, shard_size=6))
 
 
-def test_sentences_are_found_in_the_order_asked_for(trees):
+def test_sentences_are_found_in_the_order_asked_for_and_what_is_missing_is_one_line(trees):
     wanted = [row.sentence for row in ROWS[::-3]]
     assert trees.find([sentence.tokens for sentence in wanted]) == wanted
     assert trees.find([wanted[0].tokens, wanted[5].tokens, wanted[0].tokens]) == [wanted[0], wanted[5], wanted[0]]
@@ -240,9 +237,6 @@ def test_sentences_are_found_in_the_order_asked_for(trees):
     # Also the first and the last of a shard, when nothing else is asked for.
     for row in ROWS[:25]:
         assert trees.find([row.sentence.tokens]) == [row.sentence]
-
-
-def test_what_is_missing_is_one_line(trees):
     there = ROWS[0].sentence.tokens
     with pytest.raises(InputError, match=r"x.parsed: 2 of 3 sentences of MR are missing, such as 'no one': parse"):
         trees.check([there, ("no", "one"), ("none",)], "MR")
@@ -250,17 +244,14 @@ def test_what_is_missing_is_one_line(trees):
         trees.find([("none",)])
 
 
-def test_another_parser_warns(trees):
+def test_trees_of_another_parser_or_kind(trees, tmp_path):
     with pytest.warns(UserWarning, match="parsed with random 1, but the run was trained on trees of random 2"):
         trees.suit(Reads("dependency", parser=RandomParser(version="2").describe()))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         trees.suit(Reads("dependency", "constituency"))
-
-
-def test_a_corpus_without_the_trees_that_are_read(tmp_path):
     bare = replace(random_trees(["a", "b"]), left=(), right=(), labels=())
-    trees = TaskTrees(write_corpus(tmp_path / "x.parsed", [Row(0, 0, 1, bare)]))
+    trees = TaskTrees(write_corpus(tmp_path / "bare.parsed", [Row(0, 0, 1, bare)]))
     trees.suit(Reads("dependency"))
-    with pytest.raises(InputError, match=r"x.parsed has no constituency trees \(parser random\)"):
+    with pytest.raises(InputError, match=r"bare.parsed has no constituency trees \(parser random\)"):
         trees.suit(Reads("dependency", "constituency"))

@@ -15,37 +15,22 @@ FOLDS = 10
 # Vectors of the first sentences and of the second ones; (training rows, held-out rows).
 Vectors = tuple[np.ndarray, np.ndarray]
 Fold = tuple[np.ndarray, np.ndarray]
+# The features (n_i, d) of a task's splits; rows number the examples of all blocks, concatenated.
+Blocks = Sequence[np.ndarray]
+# From the classes (S, t) that S strengths predict for each inner split's held-out rows, choice by choice, to each
+# choice's strength, by its position in the grid.
+Select = Callable[[list[np.ndarray]], Sequence[int]]
+# For each choice the log-probabilities (t, K), float64, of its test rows; and how many fits ran out of steps.
+Fitted = tuple[list[np.ndarray], int]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """One train/test split, with the inner splits that select the regularisation strength.
+    """One train/test split of rows, with the inner splits that select the regularisation strength."""
 
-    Attributes:
-        train: rows that the final classifier is trained on, in the protocol's order.
-        test: rows that it is tested on.
-        inner: (training rows, held-out rows) pairs that select the strength; a single one has ``train`` itself.
-    """
-
-    train: np.ndarray
+    train: np.ndarray  # in the protocol's order
     test: np.ndarray
-    inner: list[Fold]
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Classifiers with every strength, fitted to all that the choices train on; S strengths, K classes.
-
-    Attributes:
-        held_out: for each inner split, choice by choice, the predicted classes (S, t) of its held-out rows.
-        final: given the place of each choice's strength in the grid, returns the log-probabilities (t, K) of each
-            choice's test rows, float64.
-        unconverged: fits that ran out of steps.
-    """
-
-    held_out: list[np.ndarray]
-    final: Callable[[Sequence[int]], list[np.ndarray]]
-    unconverged: int
+    inner: list[Fold]  # a single one has ``train`` itself
 
 
 class Classifier(ABC):
@@ -53,15 +38,16 @@ class Classifier(ABC):
 
     @abstractmethod
     def fit(
-        self, features: Sequence[np.ndarray], labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float]
+        self, features: Blocks, labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float], select: Select
     ) -> Fitted:
-        """Fit a classifier for each strength of the grid to each inner training part.
+        """Fit a classifier for each strength to each inner training part, and with the selected ones to the whole.
 
         Args:
-            features: blocks (n_i, d), a task's splits; rows number the examples of all blocks, concatenated.
+            features: with all examples of a task.
             labels: (n,) classes 0..K-1.
             planned: the task's train/test splits.
             grid: (S,) strengths, ascending.
+            select: called once, with what the inner classifiers predict.
         """
 
     @abstractmethod
@@ -71,37 +57,20 @@ class Classifier(ABC):
 
 @dataclass(frozen=True)
 class Protocol:
-    """The settings of an evaluation protocol.
+    """The settings of an evaluation protocol."""
 
-    Attributes:
-        name: as in ``eval --protocol``.
-        seed: seed of the folds and the relatedness model.
-        order: returns the rows (n,) of a split's examples in the order in which they are divided into folds.
-        splitter: makes the outer and inner folds.
-        classifier: fits the classification tasks, but those in ``own_classifiers``.
-        grids: its regularisation strengths, ascending, by the name of a task or by a combination of splits; other tasks
-            are not covered.
-        decimals: round the scores that select a strength to this many decimals, which makes near-ties ties; None: no
-            rounding.
-        f1_chooses: select the strength by F1 for tasks scored by F1.
-        relatedness: training settings of the relatedness model.
-        similarity: whether the protocol covers unsupervised similarity tasks.
-        normalise: whether each encoder's vectors are scaled to length 1, before they are joined.
-        own_classifiers: by the name of a task.
-    """
-
-    name: str
-    seed: int
-    order: Callable[[Examples], np.ndarray]
-    splitter: KFold | StratifiedKFold
-    classifier: Classifier
-    grids: dict[str, tuple[float, ...]]
-    decimals: int | None
-    f1_chooses: bool
+    name: str  # as in ``eval --protocol``
+    seed: int  # of the folds and the relatedness model
+    order: Callable[[Examples], np.ndarray]  # rows (n,) of a split in the order in which they are divided into folds
+    splitter: KFold | StratifiedKFold  # makes the outer and inner folds
+    classifier: Classifier  # fits the classification tasks, but those in ``own_classifiers``
+    grids: dict[str, tuple[float, ...]]  # ascending, by a task or a combination of splits; others: not covered
+    decimals: int | None  # to which the scores that select a strength are rounded, so that near-ties tie
+    f1_chooses: bool  # select the strength by F1 for tasks scored by F1
     relatedness: RelatednessTraining
-    similarity: bool
-    normalise: bool
-    own_classifiers: dict[str, Classifier] = field(default_factory=dict)
+    similarity: bool  # whether the protocol covers unsupervised similarity tasks
+    normalise: bool  # whether each encoder's vectors are scaled to length 1, before they are joined
+    own_classifiers: dict[str, Classifier] = field(default_factory=dict)  # by the name of a task
 
     def describe(self) -> dict[str, Any]:
         """The ``protocol`` entry of ``results.json``."""

@@ -22,12 +22,9 @@ Kind = Literal["classification", "relatedness", "similarity"]
 
 @dataclass(frozen=True)
 class Examples:
-    """``n`` sentences or sentence pairs, with their gold labels or scores.
+    """``n`` sentences, or pairs of them, with targets (n,): int64 classes from 0, or float64 gold scores.
 
-    Attributes:
-        first: ``n`` sentences.
-        second: ``n`` sentences, or empty for single-sentence tasks.
-        targets: (n,) int64 classes from 0, or float64 gold scores.
+    ``second`` is empty for single-sentence tasks.
     """
 
     first: tuple[Tokens, ...]
@@ -40,27 +37,15 @@ class Examples:
 
 @dataclass(frozen=True)
 class Task:
-    """One task as read from its files.
-
-    Attributes:
-        name: such as ``SICK-R``.
-        kind: ``classification``, ``relatedness`` (supervised scores) or ``similarity`` (unsupervised).
-        splits: ``all``; ``train`` and ``test``; or ``train``, ``dev`` and ``test``. For similarity, the data
-            sets of the year.
-        checksums: SHA-256 of each file, keyed by its path in the folder.
-        partial: files with fewer examples than published, each with its counts; empty unless partial tasks
-            are allowed.
-        metrics: metrics of a classification task.
-        inference: use the pair features of SentEval's ``snli.py``: both vectors, their difference and product.
-    """
+    """One task as read from its files; relatedness is supervised, similarity is not."""
 
     name: str
     kind: Kind
-    splits: dict[str, Examples]
-    checksums: dict[str, str]
-    partial: dict[str, str]
-    metrics: tuple[str, ...] = ("accuracy",)
-    inference: bool = False
+    splits: dict[str, Examples]  # "all"; "train" and "test"; "train", "dev" and "test"; or a year's data sets
+    checksums: dict[str, str]  # SHA-256 of each file, by its path in the folder
+    partial: dict[str, str]  # files with fewer examples than published, with counts; empty unless these are allowed
+    metrics: tuple[str, ...] = ("accuracy",)  # of a classification task
+    inference: bool = False  # use the pair features of SentEval's snli.py: both vectors, difference and product
 
     def sentences(self) -> list[Tokens]:
         """The distinct sentences in order of appearance: by split, first sentences before second ones."""
@@ -68,7 +53,7 @@ class Task:
         return list(dict.fromkeys(sentence for part in parts for sentence in part))
 
 
-# Number of examples in each published file (for STS, of pairs with a score); each module of tasks adds its own.
+# Number of examples in each published file (for STS, of pairs with a score); a module of tasks adds its own.
 PUBLISHED: dict[str, int] = {}
 
 
@@ -81,8 +66,11 @@ class TaskFolder:
     checksums: dict[str, str] = field(default_factory=dict)
     partial: dict[str, str] = field(default_factory=dict)
 
-    def lines(self, name: str, encoding: str = "utf-8-sig") -> list[str]:
-        """The lines of a file, split at newlines only, not at other Unicode line breaks. Carriage returns stay."""
+    def lines(self, name: str, encoding: str = "utf-8-sig") -> list[tuple[str, str]]:
+        """The lines of a file, each with its location, ``file:line``.
+
+        They are split at newlines only, not at other Unicode line breaks; carriage returns stay.
+        """
         path = self.path / name
         try:
             data = path.read_bytes()
@@ -97,18 +85,25 @@ class TaskFolder:
         if "\0" in text:
             line = text.count("\n", 0, text.index("\0")) + 1
             raise InputError(f"{path}:{line}: a zero byte, so this is not {encoding} text; convert the file")
-        lines = text.split("\n")
-        return lines if lines[-1] else lines[:-1]
+        lines = text.removesuffix("\n").split("\n") if text else []
+        return [(f"{path}:{number}", line) for number, line in enumerate(lines, 1)]
 
     def rows(self, name: str, columns: int, header: bool = False) -> Iterator[tuple[str, list[str]]]:
         """The tab-separated rows of a file, each with its location, ``file:line``."""
-        for number, line in enumerate(self.lines(name), 1):
-            where = f"{self.path / name}:{number}"
+        for i, (where, line) in enumerate(self.lines(name)):
             row = line.split("\t")
             if len(row) < columns:
                 raise InputError(f"{where}: {len(row)} tab-separated columns, not {columns}; fix or remove the line")
-            if number > 1 or not header:
+            if i or not header:
                 yield where, row
+
+    def check_aligned(self, first: str, n: int, second: str, m: int) -> None:
+        """Reject two files of n and m lines of which each line belongs to the same one of the other."""
+        if n != m:
+            raise InputError(
+                f"{self.path / second}:{m}: {m} lines, but {n} in {Path(first).name}; "
+                "the files must be aligned line by line"
+            )
 
     def check_complete(self, name: str, examples: int) -> None:
         """Reject a truncated file. Copies in circulation differ by a few lines, so up to 1 % may be missing."""
@@ -146,22 +141,14 @@ def tokens_of(text: str) -> Tokens:
 
 
 def class_of(label: str, classes: tuple[str, ...], where: str) -> int:
-    """Index of a label among the classes.
-
-    Raises:
-        InputError: for an unknown label; ``where`` is its ``file:line``.
-    """
+    """Index of a label among the classes; InputError for another label, with ``where``, its ``file:line``."""
     if label not in classes:
         raise InputError(f"{where}: label {label!r} is not one of {', '.join(classes)}; correct it")
     return classes.index(label)
 
 
 def score_of(text: str, low: float, high: float, where: str) -> float:
-    """A gold score from ``low`` to ``high``.
-
-    Raises:
-        InputError: if it is not a number in this range; ``where`` is its ``file:line``.
-    """
+    """A gold score; InputError unless it is from ``low`` to ``high``, with ``where``, its ``file:line``."""
     try:
         score = float(text)
     except ValueError:
