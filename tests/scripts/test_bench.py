@@ -163,17 +163,6 @@ def test_operations_are_those_of_the_products(module):
     assert counted.count == 2 * 3 * 4 * 5 * 3
 
 
-def test_random_trees_are_shaped_like_english(module):
-    sentences = module("corpora").random_sentences(400, 1)
-    n_words = sum(len(s.tokens) for s in sentences)
-    leaves = sum(height == 0 for s in sentences for height in s.dependency_heights)
-    assert 15 < n_words / 400 < 20
-    assert 0.6 < leaves / n_words < 0.7
-    some = module("corpora").random_sentences(50, 1, 17)
-    heights = [sum(max(getattr(s, f"{kind}_heights")) for s in some) / 50 for kind in ("dependency", "constituency")]
-    assert heights == pytest.approx((4, 9.5), abs=0.6)
-
-
 def test_transformers_give_the_same_vectors_whatever_the_batch(module):
     pytest.importorskip("transformers")
     encode = module("encode")

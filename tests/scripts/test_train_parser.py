@@ -17,18 +17,13 @@ from structviews.parsing.sources import open_source
 
 # Words as form/tag/head/relation, and the bracketed tree.
 SENTENCES = [
-    (
-        "I/PRP/2/nsubj go/VBP/0/root home/RB/2/advmod",
-        "(ROOT (S (NP-SBJ (PRP I)) (VP (VBP go) (ADVP (RB home)))))",
-    ),
+    ("I/PRP/2/nsubj go/VBP/0/root home/RB/2/advmod", "(ROOT (S (NP-SBJ (PRP I)) (VP (VBP go) (ADVP (RB home)))))"),
     (
         "The/DT/2/det bird/NN/3/nsubj sat/VBD/0/root ././3/punct",
         "(ROOT (S (NP (DT The) (NN bird)) (VP (VBD sat)) (. .)))",
     ),
     ("Go/VB/0/root", "(ROOT (S (VP (VB Go))))"),
 ]
-
-PARSER_FILES = ["model.json", "model.safetensors", "model.sha256"]
 
 
 def conllu(sentence):
@@ -75,9 +70,10 @@ def test_one_epoch_end_to_end(train, tmp_path, capsys):
     assert "epoch 1/1: loss " in printed
     for title in ("GUM dev", "GUM dev, lower case", "EWT dev", "EWT dev, lower case"):
         assert f"\n{title:<22}tags " in printed
-    assert sorted(file.name for file in (tmp_path / "parser").iterdir()) == PARSER_FILES
-    (result,) = BuiltinParser.read(tmp_path / "parser").parse([["Go", "home"]])
-    assert isinstance(result, ParsedSentence)
+    assert sorted(file.name for file in (tmp_path / "parser").iterdir()) == [
+        f"model.{end}" for end in ("json", "safetensors", "sha256")
+    ]
+    assert len(BuiltinParser.read(tmp_path / "parser").parse([["Go", "home"]])) == 1
 
 
 @pytest.mark.slow
@@ -105,9 +101,7 @@ def test_goes_on_from_its_state(script, train, tmp_path, monkeypatch, capsys):
         patch.setattr(script, "show", stop_in_second_epoch)
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "parts", *flags)
-    state = torch.load(tmp_path / "parts/training-state.pt", weights_only=True)
-    assert set(state) == {"network", "optimiser", "scheduler", "epoch"}
-    assert state["epoch"] == 1
+    assert torch.load(tmp_path / "parts/training-state.pt", weights_only=True)["epoch"] == 1
     capsys.readouterr()
     train(tmp_path / "parts", *flags)
     printed = capsys.readouterr().out
@@ -149,28 +143,14 @@ def test_a_state_that_holds_code_is_refused(train, tmp_path):
 
 
 def test_scores_of_known_errors(script):
-    tree = {"tokens": ("a", "b", "c"), "left": (1, 0), "right": (2, 3)}
-    truth = ParsedSentence(
-        **tree,
-        tags=("A", "B", "C"),
-        heads=(2, 0, 2),
-        relations=("nsubj", "root", "obl:tmod"),
-        labels=("NP", "", "", "VP", "S"),
-    )
-    guess = ParsedSentence(
-        **tree,
-        tags=("A", "B", "X"),
-        heads=(2, 0, 2),
-        relations=("det", "root", "obl"),
-        labels=("NP", "", "", "S+VP", "S"),
-    )
+    tree = {"tokens": ("a", "b", "c"), "left": (1, 0), "right": (2, 3), "heads": (2, 0, 2)}
+    truth = {"tags": ("A", "B", "C"), "relations": ("nsubj", "root", "obl:tmod"), "labels": ("NP", "", "", "VP", "S")}
+    guess = {"tags": ("A", "B", "X"), "relations": ("det", "root", "obl"), "labels": ("NP", "", "", "S+VP", "S")}
 
     class Guesser:
         def parse(self, _):
-            return [guess]
+            return [ParsedSentence(**tree, **guess)]
 
-    scores = script.score(Guesser(), [truth], lowered=False)
-    assert scores["tags"] == pytest.approx(100 * 2 / 3)
+    scores = script.score(Guesser(), [ParsedSentence(**tree, **truth)], lowered=False)
     assert scores["UAS"] == 100
-    assert scores["LAS"] == pytest.approx(100 * 2 / 3)
-    assert scores["F1"] == pytest.approx(100 * 2 * 3 / (4 + 3))
+    assert [scores[name] for name in ("tags", "LAS", "F1")] == pytest.approx([200 / 3, 200 / 3, 600 / 7])
