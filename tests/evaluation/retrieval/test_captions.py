@@ -103,13 +103,11 @@ def edit(folder, number, line):
 CAPTIONS = ["a b"] * 5
 BAD = [
     (lambda f: (f / "dev.npz").write_bytes(b"PK"), "dev.npz: not an npz"),
-    (lambda f: save(f, "dev", features=None), "dev.npz: no array 'features'"),
     (lambda f: save(f, "dev", features=np.ones(40)), r"dev.npz: features is float64 of shape \(40,\)"),
     (lambda f: save(f, "dev", features=np.full((40, 16), np.nan)), "dev.npz: row 0 of features .* infinite"),
     (lambda f: save(f, "dev", features=np.ones((40, 15))), "dev.npz: features has 15 columns, those of train 16"),
     (lambda f: save(f, "dev", features=np.ones((39, 16))), r"dev.npz: images is <U\d+ of shape \(40,\)"),
     (lambda f: edit(f, 1, '{"image": ' + "9" * 5000 + "}"), r"dev.jsonl:1: not JSON"),
-    (lambda f: edit(f, 3, '{"image": "dev-2"}'), r"dev.jsonl:3: Object missing required field `captions`"),
     (lambda f: edit(f, 3, json.dumps({"image": "dev-3", "captions": CAPTIONS})), "dev.jsonl:3: image 'dev-3', but"),
     (lambda f: edit(f, 3, json.dumps({"image": "dev-2", "captions": CAPTIONS[1:]})), "dev.jsonl:3: fewer than 5"),
     (lambda f: edit(f, 40, None), "dev.jsonl:39: 39 lines for 40 images"),
@@ -172,16 +170,12 @@ def test_scores_are_means_over_folds(small):
 
 
 def test_intervals_draw_images_with_all_their_captions():
-    rng = np.random.default_rng(0)
-    found = rng.random(200) < 0.5
+    found = np.random.default_rng(0).random(200) < 0.5
     # All captions of an image fare alike, so that five hits are one.
-    ranks = [
-        {
-            "image to text": Ranks(np.where(part, 0, 5000), np.ones(100)),
-            "text to image": Ranks(np.repeat(np.where(part, 0, 5000), 5), np.ones(500)),
-        }
-        for part in (found[:100], found[100:])
-    ]
+    ranks = []
+    for fold in np.where(found, 0, 5000).reshape(2, 100):
+        texts = np.repeat(fold, 5)
+        ranks.append(dict(zip(DIRECTIONS, (Ranks(each, np.ones(len(each))) for each in (fold, texts)), strict=True)))
     intervals, scores = recall_intervals(ranks), fold_means(ranks)
     assert intervals.keys() == {name for name in scores if "R@" in name}
     half_width = 196 * np.sqrt(found.mean() * (1 - found.mean()) / 200)

@@ -1,6 +1,7 @@
 """Context retrieval: who may be asked what, and the scores, against plain loops."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -116,14 +117,14 @@ def test_the_command_asks_all_runs_the_same_and_keeps_the_scores(folder, command
 
 
 def test_entries_of_other_weights_are_dropped(folder, tmp_path):
-    run = train(small_config(folder / "x.parsed", tmp_path / "run", ("seq", "avg"), steps=1))
+    run = shutil.copytree(folder / "run-1", tmp_path / "run")
+    (run / "retrieval.json").unlink(missing_ok=True)
     entry = {"task": "context", "data": "a", "representation": "vector", "settings": {"n": 1}, "scores": {"x": 1}}
-    model = model_checksum(run)
-    save_entry(run, entry)
-    save_entry(run, entry | {"data": "b"})
-    save_entry(run, entry | {"scores": {"x": 2}})
-    assert load_entries(run, model) == [entry | {"data": "b"}, entry | {"scores": {"x": 2}}]
-    (run / "model.safetensors").write_bytes((folder / "run-1" / "model.safetensors").read_bytes())
+    others = [entry | {"data": "b"}, entry | {"scores": {"x": 2}}]
+    for each in (entry, *others):
+        save_entry(run, each)
+    assert load_entries(run, model_checksum(run)) == others
+    shutil.copy(folder / "run-2" / "model.safetensors", run)
     save_entry(run, entry)
     assert load_entries(run, model_checksum(run)) == [entry]
     (run / "retrieval.json").write_text("{")
