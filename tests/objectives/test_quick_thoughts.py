@@ -84,22 +84,18 @@ def test_other_losses_and_negatives_are_their_formulas(batch, loss, negatives):
     settings = {"margin": MARGIN} if loss == "margin" else {}
     run = objective(loss=loss, negatives=negatives, **settings, **({} if negatives == "batch" else {"contrasts": 2}))
     torch.manual_seed(3)
-    outcome = run([f, g], context)
-    metrics = outcome[1]
-    expected = alternative_by_loops(loss, f, g, contexts, chosen[negatives])
-    check(outcome, [f, g], expected)
+    outcome, chosen = run([f, g], context), chosen[negatives]
+    check(outcome, [f, g], alternative_by_loops(loss, f, g, contexts, chosen))
     zeros = torch.zeros(len(batch), 3, dtype=torch.float64)
-    chance = alternative_by_loops(loss, zeros, zeros, contexts, chosen[negatives])
-    assert metrics["chance_loss"].item() == pytest.approx(chance.item())
-    candidates = [(some, chosen[negatives][i]) for i, some in enumerate(contexts) if some]
-    shares = [len(some) / len(some + far) for some, far in candidates]
-    assert metrics["chance_accuracy"].item() == pytest.approx(sum(shares) / len(shares))
-    hits = [
-        max(some + chosen[negatives][i], key=lambda k, i=i: (f[i] @ g[k]).item()) in some
-        for i, some in enumerate(contexts)
-        if some
-    ]
-    assert metrics["accuracy"].item() == pytest.approx(sum(hits) / len(hits))
+    candidates = [(i, some, some + chosen[i]) for i, some in enumerate(contexts) if some]
+    shares = [len(some) / len(among) for _, some, among in candidates]
+    hits = [max(among, key=lambda k, i=i: (f[i] @ g[k]).item()) in some for i, some, among in candidates]
+    expected = {
+        "chance_loss": alternative_by_loops(loss, zeros, zeros, contexts, chosen).item(),
+        "chance_accuracy": sum(shares) / len(shares),
+        "accuracy": sum(hits) / len(hits),
+    }
+    assert {metric: outcome[1][metric].item() for metric in expected} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("negatives", ["random", "nearest"])

@@ -151,6 +151,18 @@ def test_the_words_and_what_the_view_reads_decide(name):
 
 
 @every_view
+def test_it_starts_with_zero_biases_and_the_seed_decides_the_rest(name):
+    torch.manual_seed(4)
+    one = create(name)
+    torch.manual_seed(4)
+    other = create(name)
+    for (parameter_name, a), b in zip(one.named_parameters(), other.parameters(), strict=True):
+        assert torch.equal(a, b)
+        if not one.reads_pieces:  # the initialisation of which is its library's
+            assert a.any() == (a.dim() > 1), parameter_name
+
+
+@every_view
 def test_what_is_missing_is_named(name):
     view, table = make(name)
     batch = collate(SENTENCES, {"words": VOCABULARY}, ["tokens"])
