@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 
 from structviews import Embedder
 from structviews.objectives import OBJECTIVES
-from structviews.objectives.objective import Objective, promoted
+from structviews.objectives.objective import Objective
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 from structviews.runs.config import TrainConfig
@@ -43,7 +43,7 @@ class Align(Objective):
         self.spread = config.spread
 
     def forward(self, views, context):
-        f, g = (normalize(view, dim=1) for view in promoted(views))
+        f, g = (normalize(view, dim=1) for view in views)
         rows, columns = (context.neighbours >= 0).nonzero(as_tuple=True)
         cosines = (f[rows] * g[context.neighbours[rows, columns]]).sum(dim=1)
         alignment = (2 - 2 * cosines).sum() / max(len(rows), 1)  # d^2 of unit vectors

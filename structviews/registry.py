@@ -41,19 +41,15 @@ class Registry(Generic[T]):
         self._loaded = False
 
     def register(self, name: str) -> Callable[[C], C]:
-        """Decorator: register a class or a function under ``name``.
+        """Decorator: ``add`` a class or a function under ``name``."""
 
-        Raises:
-            ValueError: if the name is taken.
-        """
-
-        def add(what: C) -> C:
-            self.add(name, what)  # type: ignore[arg-type]  # a decorator cannot express that it is a T
-            return what
+        def add(part: C) -> C:
+            self.add(name, part)  # type: ignore[arg-type]  # a decorator cannot express that it is a T
+            return part
 
         return add
 
-    def add(self, name: str, what: T) -> None:
+    def add(self, name: str, part: T) -> None:
         """Register an object under ``name``.
 
         Raises:
@@ -61,7 +57,7 @@ class Registry(Generic[T]):
         """
         if name in self._known:
             raise ValueError(f"the {self.kind} {name!r} is already registered")
-        self._known[name] = what
+        self._known[name] = part
 
     def __getitem__(self, name: str) -> T:
         """The object registered under ``name``.
@@ -69,23 +65,20 @@ class Registry(Generic[T]):
         Raises:
             InputError: if there is none; lists the names.
         """
-        if name not in self._known:
-            self._import(name)
+        module = name.replace("-", "_")
+        if name not in self._known and not self._loaded and module in self._modules():
+            import_module(f"{self.package}.{module}")  # most have one of their name, which saves importing the others
         if name not in self._known and name not in self:
             raise unknown(self.kind, name, (*self, *self.others))
         return self._known[name]
 
     def if_loaded(self, name: str) -> T | None:
-        """The object registered under ``name``; None if the module of that name is not imported yet.
-
-        Raises:
-            InputError: if there is none; lists the names.
-        """
+        """As ``[name]``, but None if the module of that name is not imported yet."""
         return None if name not in self._known and name in self._modules() else self[name]
 
     def __contains__(self, name: object) -> bool:
         self._load()
-        return isinstance(name, str) and name in self._known
+        return name in self._known
 
     def __iter__(self) -> Iterator[str]:
         """The names, sorted."""
@@ -96,16 +89,11 @@ class Registry(Generic[T]):
         self._load()
         return len(self._known)
 
-    def _modules(self) -> set[str]:
-        return {module.name for module in iter_modules(import_module(self.package).__path__)}
-
-    def _import(self, name: str) -> None:
-        """Import the module of that name, if any. Most entries have one, which saves importing the others."""
-        module = name.replace("-", "_")
-        if not self._loaded and module in self._modules():
-            import_module(f"{self.package}.{module}")
+    def _modules(self) -> list[str]:
+        return [module.name for module in iter_modules(import_module(self.package).__path__)]
 
     def _load(self) -> None:
+        """Import all modules of the package, and the plug-ins."""
         if self._loaded:
             return
         self._loaded = True

@@ -1,12 +1,11 @@
 import pytest
 import torch
-from components import create_objective
+from components import create_channel, create_objective
 from trees_for_tests import SHAPES, WORDS
 
 from structviews.batches.batch import collate
-from structviews.model import Channel, Model
+from structviews.model import Model
 from structviews.objectives.objective import Context, Inputs, context_indices
-from structviews.objectives.pairwise import PairwiseConfig
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 VIEWS = ("dep", "seq", "const", "avg")
@@ -17,14 +16,12 @@ CONTEXT = Context(context_indices(torch.tensor([0, 0, 0, 0, 1, 1, 1]), torch.ten
 
 
 def channel(name, views=VIEWS, dim=6, **options):
-    return Channel(views, len(VOCABULARIES[name]), 5, dim, "pairwise", **options)
+    return create_channel(views, len(VOCABULARIES[name]), 5, dim, **options)
 
 
 @pytest.fixture
 def model():
-    return Model(
-        {"fixed": channel("fixed"), "trained": channel("trained", options=PairwiseConfig(self_score="zero"))}
-    ).double()
+    return Model({"fixed": channel("fixed"), "trained": channel("trained", self_score="zero")}).double()
 
 
 def make_batch(model):
@@ -45,15 +42,12 @@ def test_the_loss_is_the_sum_of_the_channels(model):
     assert [[v.shape for v in some] for some in vectors] == [[(len(SENTENCES), 6)] * len(VIEWS)] * 2
 
 
-def test_vectors_of_channels_stand_side_by_side(model):
+def test_each_view_has_the_vectors_of_all_channels(model):
     batch = make_batch(model)
     fixed, trained = (part.encode(batch, batch.ids[name]) for name, part in model.each())
-    vectors = model.vectors(batch)
-    assert len(vectors) == len(VIEWS)
-    for vector, one, other in zip(vectors, fixed, trained, strict=True):
-        assert vector.shape == (len(SENTENCES), 12)
-        assert torch.equal(vector[:, :6], one.vector)
-        assert torch.equal(vector[:, 6:], other.vector)
+    for (one, other), of_fixed, of_trained in zip(model.encode(batch), fixed, trained, strict=True):
+        assert torch.equal(one.vector, of_fixed.vector)
+        assert torch.equal(other.vector, of_trained.vector)
 
 
 def test_channels_share_no_parameter(model):
@@ -95,8 +89,11 @@ def test_scores_are_in_full_precision_under_autocast(model):
     model.float()
     batch = make_batch(model)
     expected = model.losses(batch, CONTEXT)[0]
+    scored = []
+    for _, part in model.each():
+        part.objective.register_forward_pre_hook(lambda _, arguments: scored.extend(arguments[0]))
     with torch.autocast("cpu", torch.bfloat16):
         loss, _, vectors = model.losses(batch, CONTEXT)
-    assert loss.dtype == torch.float32
+    assert {each.dtype for each in (loss, *scored)} == {torch.float32}
     assert vectors[0][3].dtype == torch.bfloat16  # of the view avg
     assert loss.item() == pytest.approx(expected.item(), rel=0.05)

@@ -36,6 +36,7 @@ from structviews.batches.batch import Batch, WordIds
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.model import Channel, Model
+from structviews.runs.config import TrainConfig
 from structviews.runtime.machine import keep_freed_memory
 from structviews.training.optimiser import LazyAdam, clip_gradients
 from structviews.views.view import create_view
@@ -137,7 +138,8 @@ class Step:
     def __init__(self, views: Sequence[str], hidden: int, channels: int, device: torch.device):
         torch.manual_seed(1)
         names = channel_names(channels)
-        made = {name: Channel(views, VOCABULARY, WORD_DIM, hidden, "pairwise", word_init=0.5) for name in names}
+        config = TrainConfig.of(corpus="x.parsed", views=tuple(views), word_dim=WORD_DIM, hidden=hidden, word_init=0.5)
+        made = {name: Channel(config, VOCABULARY) for name in names}
         self.model = Model(made).to(device)
         self.optimiser = LazyAdam(self.model.parameters(), lr=LEARNING_RATE)
 

@@ -7,30 +7,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from structviews.batches.shared_trees import SharedFamilies, SharedPairs, shared_constituency, shared_dependency
-from structviews.batches.trees import (
-    NodeRows,
-    TreeBatch,
-    constituency_trees,
-    dependency_trees,
-    node_rows,
-)
+from structviews.batches.trees import NodeRows, TreeBatch, constituency_trees, dependency_trees, node_rows
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, heights
 from structviews.pretrained.alignment import Aligner, SentencePieces
-from structviews.runtime.arrays import (
-    Array,
-    group,
-    inverse_of,
-    stable_argsort,
-    starts_of,
-)
+from structviews.runtime.arrays import Array, group, inverse_of, stable_argsort, starts_of
 from structviews.runtime.device import send, send_fields, to_tensor
 from structviews.words.vocabulary import Vocabulary
 
@@ -68,54 +56,14 @@ class WordIds:
         distinct, inverse, places, starts = map(torch.from_numpy, group(ids, int(ids.max(initial=-1)) + 1))
         return cls(distinct, inverse, places, starts, None if further is None else torch.from_numpy(further))
 
-    def over(self, dependency: TreeBatch | None = None, constituency: TreeBatch | None = None) -> Self:
-        """The same words with their rows as nodes of these trees; on the CPU."""
-
-        def rows(trees: TreeBatch | None) -> NodeRows | None:
-            return None if trees is None else node_rows(trees, self.inverse.numpy(), len(self.distinct))
-
-        return replace(self, dependency=rows(dependency), constituency=rows(constituency))
-
-    def merged(self, lengths: Array, columns: dict[str, Array]) -> Self:
-        """The same words with their trees, equal subtrees merged; arguments as for ``batch.assemble``."""
-        dependency = constituency = None
-        words = lengths, self.inverse.numpy(), len(self.distinct)
-        if "heads" in columns:
-            dependency = shared_dependency(columns["heads"], columns["dep_height"], *words)
-        if "left" in columns:
-            constituency = shared_constituency(columns["left"], columns["right"], columns["const_height"], *words)
-        return replace(self, dependency=dependency, constituency=constituency)
-
-    def nodes_of(self, trees: TreeBatch) -> NodeRows:
-        """These words as nodes of trees of this kind.
-
-        Raises:
-            ValueError: if ``over`` was not called with trees of this kind.
-        """
-        rows = self.constituency if trees.binary else self.dependency
-        if not isinstance(rows, NodeRows):
-            raise ValueError(
-                f"these words have no {'constituency' if trees.binary else 'dependency'} trees: call WordIds.over"
-            )
-        return rows
-
     @property
     def own(self) -> Tensor:
         """The ids ``(U - further,)`` of ``distinct`` that are rows of the word table."""
-        return self.distinct[: len(self.distinct) - self.n_further]
-
-    @property
-    def n_further(self) -> int:
-        """How many of ``distinct`` are beyond the word table."""
-        return 0 if self.further is None else len(self.further)
+        return self.distinct if self.further is None else self.distinct[: len(self.distinct) - len(self.further)]
 
     def __len__(self) -> int:
         """The number n of words."""
         return len(self.inverse)
-
-    def to(self, device: torch.device) -> "WordIds":
-        """The ids on ``device``."""
-        return send_fields(self, device)
 
 
 # Columns from which each kind of structure is built.
@@ -194,56 +142,25 @@ class Batch:
         """The packed order for recurrent layers."""
         return packed(self.lengths, self.device)
 
-    @property
-    def sentence_pieces(self) -> SentencePieces:
-        """The pieces of a pretrained encoder.
+    def trees(self, kind: str) -> TreeBatch:
+        """The ``dependency`` or ``constituency`` trees.
 
         Raises:
             ValueError: if the batch was made without them.
         """
-        if self.pieces is None:
-            raise ValueError("the batch has no pieces of an encoder: collate it with an aligner")
-        return self.pieces
-
-    @property
-    def dependency_trees(self) -> TreeBatch:
-        """The dependency trees.
-
-        Raises:
-            ValueError: if the batch was made without them.
-        """
-        return _present(self.dependency, "dependency")
-
-    @property
-    def constituency_trees(self) -> TreeBatch:
-        """The constituency trees.
-
-        Raises:
-            ValueError: if the batch was made without them.
-        """
-        return _present(self.constituency, "constituency")
+        trees: TreeBatch | None = getattr(self, kind)
+        if trees is None:
+            raise ValueError(f"the batch has no {kind} trees: include {kind!r} in its needs")
+        return trees
 
     def to(self, device: torch.device | str) -> Self:
         """The batch on ``device``."""
         device = torch.device(device)
         if device == self.device:
             return self
-        return replace(
-            self,
-            ids={name: ids.to(device) for name, ids in self.ids.items()},
-            document=send(self.document, device),
-            position=send(self.position, device),
-            dependency=self.dependency.to(device) if self.dependency else None,
-            constituency=self.constituency.to(device) if self.constituency else None,
-            same=send(self.same, device) if self.same is not None else None,
-            device=device,
-        )
-
-
-def _present(trees: TreeBatch | None, kind: str) -> TreeBatch:
-    if trees is None:
-        raise ValueError(f"the batch has no {kind} trees: include {kind!r} in its needs")
-    return trees
+        ids = {name: send_fields(words, device) for name, words in self.ids.items()}
+        # What an encoder reads is sent in parts, when it is read.
+        return replace(send_fields(replace(self, pieces=None), device), ids=ids, pieces=self.pieces, device=device)
 
 
 def collate(
@@ -264,7 +181,6 @@ def collate(
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = [s.tokens for s in sentences]
-    ids = {name: WordIds.of(*vocabulary.look_up(words)) for name, vocabulary in vocabularies.items()}
     columns: dict[str, Array] = {}
     if "dependency" in needs:
         columns["heads"] = _joined(s.heads for s in sentences)
@@ -272,12 +188,15 @@ def collate(
     if "constituency" in needs:
         columns["left"], columns["right"] = _joined(s.left for s in sentences), _joined(s.right for s in sentences)
         columns["const_height"] = heights(constituency_parents(columns["left"], columns["right"], lengths))
-    places = np.arange(len(sentences)), np.zeros(len(sentences))
-    pieces = aligner.read(words) if aligner else None
-    if not merged:
-        return assemble(ids, lengths, *places, columns, pieces=pieces)
-    ids = {name: words.merged(lengths, columns) for name, words in ids.items()}
-    return replace(assemble(ids, lengths, *places, {}, pieces=pieces), ids=ids)
+    return assemble(
+        {name: WordIds.of(*vocabulary.look_up(words)) for name, vocabulary in vocabularies.items()},
+        lengths,
+        np.arange(len(sentences)),
+        np.zeros(len(sentences)),
+        columns,
+        pieces=aligner.read(words) if aligner else None,
+        merged=merged,
+    )
 
 
 def _joined(lists: Iterable[Sequence[int]]) -> Array:
@@ -292,26 +211,36 @@ def assemble(
     columns: dict[str, Array],
     same: Array | None = None,
     pieces: SentencePieces | None = None,
+    merged: bool = False,
 ) -> Batch:
-    """A batch from arrays, on the CPU.
+    """A batch from arrays, on the CPU; see ``Batch``, and ``collate`` for ``merged``.
 
-    Args:
-        ids: word ids by channel.
-        lengths: ``(B,)`` number of words of each sentence.
-        document: ``(B,)`` document of each sentence.
-        position: ``(B,)`` index of each sentence in its document.
-        columns: columns of the structures to build (see ``COLUMNS``), sentences concatenated.
-        same: ``(B,)`` hashes, equal for sentences with equal tokens.
-        pieces: what a pretrained encoder reads of them.
+    ``columns`` are those of the structures to build (``COLUMNS``), sentences concatenated; ``same (B,)`` are hashes.
     """
     lengths = lengths.astype(np.int64)
     dependency = constituency = None
-    if "heads" in columns:
+    if "heads" in columns and not merged:
         dependency = dependency_trees(columns["heads"], columns["dep_height"], lengths)
-    if "left" in columns:
+    if "left" in columns and not merged:
         constituency = constituency_trees(columns["left"], columns["right"], columns["const_height"], lengths)
+
+    def over_trees(words: WordIds) -> WordIds:
+        """The same words with their rows as nodes of these trees, or with the trees merged."""
+        numbers, n = words.inverse.numpy(), len(words.distinct)
+        rows: dict[str, Any] = {}
+        if dependency is not None:
+            rows["dependency"] = node_rows(dependency, numbers, n)
+        elif "heads" in columns:
+            rows["dependency"] = shared_dependency(columns["heads"], columns["dep_height"], lengths, numbers, n)
+        if constituency is not None:
+            rows["constituency"] = node_rows(constituency, numbers, n)
+        elif "left" in columns:
+            pairs = columns["left"], columns["right"]
+            rows["constituency"] = shared_constituency(*pairs, columns["const_height"], lengths, numbers, n)
+        return replace(words, **rows)
+
     return Batch(
-        ids={name: words.over(dependency, constituency) for name, words in ids.items()},
+        ids={name: over_trees(words) for name, words in ids.items()},
         lengths=lengths,
         document=to_tensor(document.astype(np.int64)),
         position=to_tensor(position.astype(np.int64)),

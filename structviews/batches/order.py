@@ -18,18 +18,10 @@ def indivisible(documents: Array, reads_neighbours: bool) -> Array:
 
 
 def held_out(documents: Array, seed: int, fraction: float) -> Array:
-    """Which sentences are held out for validation, by a seeded hash of their document.
+    """Which sentences are held out for validation, ``(n,)`` bool, by a seeded hash of their document ``(n,)``.
 
-    Adding documents to a corpus does not move the others. If the hash selects none of several
-    documents, the one with the lowest hash is held out.
-
-    Args:
-        documents: ``(n,)`` document number of each sentence.
-        seed: seed of the hash.
-        fraction: share of documents to hold out; 0 holds out none.
-
-    Returns:
-        ``(n,)`` bool.
+    Adding documents to a corpus does not move the others. If the hash selects none of several documents, the one with
+    the lowest hash is held out, unless the ``fraction`` is 0.
     """
     # A document's sentences are contiguous, so hash each document once.
     firsts = np.flatnonzero(np.diff(documents, prepend=-1))
@@ -41,16 +33,11 @@ def held_out(documents: Array, seed: int, fraction: float) -> Array:
 
 
 def epoch_batches(rows: Array, size: int, seed: int, epoch: int, *, shuffled: bool = False) -> Iterator[Array]:
-    """The rows of an epoch's batches: consecutive sentences, cut at a random offset, in random order.
+    """The rows of an epoch's batches: consecutive ``rows (n,)``, cut at a random offset, in random order.
 
     Sentences keep their order within a batch, since they are one another's contexts. The sentences
-    before the offset form one batch with those left over at the end.
-
-    Args:
-        rows: ``(n,)`` ascending indices of the training sentences.
-        size: sentences per batch; a smaller corpus is one batch.
-        seed, epoch: determine the offset and the order.
-        shuffled: a batch is random sentences instead, in ascending order.
+    before the offset form one batch with those left over at the end. If ``shuffled``, a batch is random sentences
+    instead, in ascending order.
     """
     if len(rows) <= size:
         yield rows

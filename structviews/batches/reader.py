@@ -3,12 +3,12 @@
 Shapes: B sentences in the batch, n words in total.
 """
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -23,27 +23,12 @@ from structviews.words.vocabulary import Vocabulary
 T = TypeVar("T")
 
 
-class Ragged(NamedTuple):
-    """Concatenated lists of different lengths: ``values (total,)`` and ``offsets (rows + 1,)``."""
-
-    values: Array
-    offsets: Array
-
-    def rows(self, start: int, stop: int) -> Array:
-        """The values of consecutive rows, without a copy."""
-        return self.values[self.offsets[start] : self.offsets[stop]]
-
-    def lengths(self, start: int, stop: int) -> Array:
-        """The lengths of consecutive rows."""
-        return np.diff(self.offsets[start : stop + 1])
-
-
 class Shard(NamedTuple):
     """One shard's columns as NumPy arrays on the memory map, and the ids of its words.
 
     Attributes:
         document, position: ``(rows,)`` each.
-        columns: the list columns.
+        columns: the list columns: the values of all rows, and where those of each row start ``(rows + 1,)``.
         words: the words in the shard's dictionary.
         ids: for each channel whose words do not depend on their sentence, the ids of these words.
         hashes: hashes of these words; empty unless duplicates are needed.
@@ -51,7 +36,7 @@ class Shard(NamedTuple):
 
     document: Array
     position: Array
-    columns: dict[str, Ragged]
+    columns: dict[str, tuple[Array, Array]]
     words: list[str]
     ids: dict[str, Array]
     hashes: Array
@@ -65,11 +50,21 @@ class Run(NamedTuple):
     stop: int
     number: int
 
+    def of(self, column: str) -> Array:
+        """Their values in a list column, without a copy."""
+        values, offsets = self.shard.columns[column]
+        return values[offsets[self.start] : offsets[self.stop]]
+
     @property
-    def words(self) -> slice:
-        """Where their words are among those of the shard."""
-        first, last = self.shard.columns["tokens"].offsets[[self.start, self.stop]].tolist()
-        return slice(first, last)
+    def offsets(self) -> Array:
+        """Where each sentence's words start among those of the shard, and the end."""
+        return self.shard.columns["tokens"][1][self.start : self.stop + 1]
+
+    @property
+    def sentences(self) -> Iterator[list[str]]:
+        """The words of each sentence."""
+        spelt = [self.shard.words[number] for number in self.of("tokens").tolist()]
+        return (spelt[a:b] for a, b in pairwise((self.offsets - self.offsets[0]).tolist()))
 
 
 class CorpusReader:
@@ -102,10 +97,9 @@ class CorpusReader:
         aligner: Aligner | None = None,
     ):
         self.needs = frozenset(needs) | {"tokens"}
-        if "dependency" in self.needs:
-            corpus.require("dependency")
-        if "constituency" in self.needs:
-            corpus.require("constituency")
+        for kind in ("dependency", "constituency"):
+            if kind in self.needs:
+                corpus.require(kind)
         self.corpus = corpus
         self.vocabularies = vocabularies
         self.duplicates = duplicates
@@ -129,44 +123,44 @@ class CorpusReader:
         Runs of consecutive sentences are copied as blocks, which is fast.
         """
         runs = list(self._runs(rows))
-
-        def joined(column: str) -> Array:
-            return np.concatenate([shard.columns[column].rows(start, stop) for shard, start, stop, _ in runs])
-
-        words = [shard.columns["tokens"].rows(start, stop) for shard, start, stop, _ in runs]
-        found = {name: self._look_up(name, runs, words) for name in self.vocabularies}
-        lengths = np.concatenate([shard.columns["tokens"].lengths(start, stop) for shard, start, stop, _ in runs])
+        found = {name: self._look_up(name, runs) for name in self.vocabularies}
+        lengths = np.concatenate([np.diff(run.offsets) for run in runs])
         pieces = None
         if self.aligner:
             most = self.cut_off or None
-            pieces = self.aligner.read([sentence[:most] for sentence in _sentences(runs, words)])
+            pieces = self.aligner.read([sentence[:most] for run in runs for sentence in run.sentences])
         same = None
         if self.duplicates:
-            hashes = np.concatenate([run.shard.hashes[w] for run, w in zip(runs, words, strict=True)])
+            hashes = np.concatenate([run.shard.hashes[run.of("tokens")] for run in runs])
             same = row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)]))
         if self.cut_off:
-            place = np.arange(lengths.sum()) - np.repeat(starts_of(lengths), lengths)
-            found = {name: _kept(*each, place < self.cut_off) for name, each in found.items()}
+            inside = np.arange(lengths.sum()) - np.repeat(starts_of(lengths), lengths) < self.cut_off
+            found = {
+                name: (ids[inside], None) if further is None else each_its_own(further[inside])
+                for name, (ids, further) in found.items()
+            }
             lengths = np.minimum(lengths, self.cut_off)
+        columns = [column for kind in self.needs - {"tokens"} for column in COLUMNS[kind]]
         return assemble(
             {name: WordIds.of(*each) for name, each in found.items()},
             lengths,
-            np.concatenate([shard.document[start:stop] for shard, start, stop, _ in runs]),
-            np.concatenate([shard.position[start:stop] for shard, start, stop, _ in runs]),
-            {column: joined(column) for kind in self.needs - {"tokens"} for column in COLUMNS[kind]},
+            np.concatenate([run.shard.document[run.start : run.stop] for run in runs]),
+            np.concatenate([run.shard.position[run.start : run.stop] for run in runs]),
+            {column: np.concatenate([run.of(column) for run in runs]) for column in columns},
             same,
             pieces,
         )
 
-    def _look_up(self, name: str, runs: list[Run], words: list[Array]) -> tuple[Array, Array | None]:
-        """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``; each is given by its number."""
+    def _look_up(self, name: str, runs: list[Run]) -> tuple[Array, Array | None]:
+        """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``."""
         if name in self.states:
             stored = self.states[name]
-            return each_its_own(np.concatenate([stored.shard(run.number)[run.words] for run in runs], dtype=np.float32))
+            states = [stored.shard(run.number)[run.offsets[0] : run.offsets[-1]] for run in runs]
+            return each_its_own(np.concatenate(states, dtype=np.float32))
         vocabulary = self.vocabularies[name]
         if isinstance(vocabulary, ContextualWords):
-            return vocabulary.look_up(list(_sentences(runs, words)))
-        return np.concatenate([run.shard.ids[name][w] for run, w in zip(runs, words, strict=True)]), None
+            return vocabulary.look_up([sentence for run in runs for sentence in run.sentences])
+        return np.concatenate([run.shard.ids[name][run.of("tokens")] for run in runs]), None
 
     def _runs(self, rows: Array) -> Iterator[Run]:
         """The rows as runs of consecutive sentences within a shard."""
@@ -190,56 +184,17 @@ class CorpusReader:
                 if self.duplicates:
                     hashes = word_hashes(values.dictionary)
                 values = values.indices
-            columns[name] = Ragged(values.to_numpy(), lists.offsets.to_numpy())
+            columns[name] = values.to_numpy(), lists.offsets.to_numpy()
         return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, words, ids, hashes)
-
-
-def _sentences(runs: Iterable[Run], words: Iterable[Array]) -> Iterator[list[str]]:
-    """The words of each sentence."""
-    for (shard, start, stop, _), numbers in zip(runs, words, strict=True):
-        spelt = [shard.words[number] for number in numbers.tolist()]
-        ends = np.cumsum(shard.columns["tokens"].lengths(start, stop)).tolist()
-        yield from (spelt[a:b] for a, b in pairwise([0, *ends]))
-
-
-def _kept(ids: Array, further: Array | None, kept: Array) -> tuple[Array, Array | None]:
-    """The words of a batch that are kept, as ``Vocabulary.look_up`` returns them."""
-    return (ids[kept], None) if further is None else each_its_own(further[kept])
 
 
 def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:
     """Iterate over ``items`` in a background thread, ``depth`` items ahead; its errors are raised here."""
-    ready: queue.Queue[tuple[Any, BaseException | None]] = queue.Queue(depth)
-    stop = threading.Event()
-
-    def put(item: tuple[Any, BaseException | None]) -> bool:
-        while not stop.is_set():
-            try:
-                ready.put(item, timeout=0.1)
-            except queue.Full:
-                continue
-            return True
-        return False
-
-    def work() -> None:
-        try:
-            for item in items:
-                if not put((item, None)):
-                    return
-            put((None, StopIteration()))
-        except BaseException as error:  # raised in the consumer's thread; a panic in Rust is no Exception
-            put((None, error))
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
+    worker, end = ThreadPoolExecutor(1), object()
     try:
-        while True:
-            item, error = ready.get()
-            if isinstance(error, StopIteration):
-                return
-            if error is not None:
-                raise error
-            yield item
+        ahead = deque(worker.submit(next, items, end) for _ in range(depth))
+        while (item := ahead.popleft().result()) is not end:
+            ahead.append(worker.submit(next, items, end))
+            yield cast("T", item)
     finally:
-        stop.set()
-        thread.join()
+        worker.shutdown(cancel_futures=True)

@@ -12,7 +12,6 @@ Shapes: B sentences of n words in total, N nodes, U distinct words, L distinct l
 R = L + I rows, K children of the I, S words that are a child on one side.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,7 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structviews.runtime.arrays import Array, inverse_of, stable_argsort, starts_of
+from structviews.batches.trees import blocks
+from structviews.runtime.arrays import Array, inverse_of, mix, stable_argsort, starts_of
 from structviews.runtime.device import to_tensor
 
 # In fewer nodes, looking for equal inner ones takes longer than computing them twice.
@@ -31,33 +31,40 @@ _SIDES, _ORDER = np.array([2, 1]), np.array([1, 0, 2, 3])
 
 
 @dataclass(frozen=True)
-class SharedTrees(ABC):
+class SharedTrees:
     """What both kinds of trees have.
 
     Attributes:
         levels: first row of each level, and the end; level 0 holds the leaves.
         of_nodes: ``(N,)`` row of each node, nodes being in the order of the sentences.
         roots: ``(B,)`` row of each sentence's root.
+        words: distinct word of each row that has one: ``(L,)`` in binary trees, else ``(R,)``.
+        children: ``(K,)`` rows of the children, those of one parent adjacent; in binary trees the left one first.
+        starts: ``(I + 1,)`` start of each inner row's children, and the end.
     """
 
     levels: list[int]
     of_nodes: Tensor
     roots: Tensor
-
-    @abstractmethod
-    def with_words(self, words: Tensor) -> Tensor:
-        """The rows of ``words (U, P)`` of the leaves and, in dependency trees, of all other rows, in their order."""
-
-    @abstractmethod
-    def children_of(self, rows: slice) -> tuple[Tensor, Tensor]:
-        """The children's rows ``(k,)`` of m rows above the leaves, where each one's start, and the end ``(m + 1,)``."""
+    words: Tensor
+    children: Tensor
+    starts: Tensor
 
     def blocks(self, size: int) -> Iterator[tuple[slice, tuple[Tensor, Tensor] | None]]:
-        """At most ``size`` rows of a level at a time, from the leaves up, with ``children_of``; None for leaves."""
+        """At most ``size`` rows of a level at a time, from the leaves up.
+
+        With the rows ``(k,)`` of the m rows' children, where each one's start, and the end ``(m + 1,)``; None for
+        leaves.
+        """
+        n_leaves = self.levels[1]
         for start, stop in pairwise(self.levels):
-            for first in range(start, stop, size):
-                rows = slice(first, min(first + size, stop))
-                yield rows, None if start == 0 else self.children_of(rows)
+            for rows in blocks(start, stop, size):
+                if start == 0:
+                    yield rows, None
+                    continue
+                starts = self.starts[rows.start - n_leaves : rows.stop - n_leaves + 1]
+                first, last = starts[[0, -1]].tolist()
+                yield rows, (self.children[first:last], starts - first)
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,6 @@ class SharedPairs(SharedTrees):
     """Binary trees; row u < U is the leaf of the distinct word u.
 
     Attributes:
-        children: ``(2, I)`` rows of the left and of the right children.
         leaves: for either side, the words ``(S,)`` that are a child on this side, ascending.
         places: ``(2, I)`` the place among these of each child that is a leaf.
         inner: for each level above the leaves, and either side, the first and the end of the rows whose child on this
@@ -73,17 +79,9 @@ class SharedPairs(SharedTrees):
             with two, with only a right one, and with none.
     """
 
-    children: Tensor
     leaves: tuple[Tensor, Tensor]
     places: Tensor
     inner: list[list[tuple[int, int]]]
-
-    def with_words(self, words: Tensor) -> Tensor:
-        return words
-
-    def children_of(self, rows: slice) -> tuple[Tensor, Tensor]:
-        below = self.children[:, rows.start - self.levels[1] : rows.stop - self.levels[1]].t().flatten()
-        return below, torch.arange(0, len(below) + 1, 2, device=below.device)
 
 
 @dataclass(frozen=True)
@@ -91,38 +89,18 @@ class SharedFamilies(SharedTrees):
     """Dependency trees.
 
     Attributes:
-        words: ``(R,)`` distinct word of each row.
-        children: ``(K,)`` rows of the children, those of one parent adjacent.
-        starts: ``(I + 1,)`` start of each inner row's children, and the end.
         head_words: ``(K,)`` distinct word of each child's parent.
         n_children: for each level above the leaves the number of its rows that have a parent; they come first.
     """
 
-    words: Tensor
-    children: Tensor
-    starts: Tensor
     head_words: Tensor
     n_children: list[int]
-
-    def with_words(self, words: Tensor) -> Tensor:
-        return words.index_select(0, self.words)
-
-    def children_of(self, rows: slice) -> tuple[Tensor, Tensor]:
-        starts = self.starts[rows.start - self.levels[1] : rows.stop - self.levels[1] + 1]
-        first, last = starts[[0, -1]].tolist()
-        return self.children[first:last], starts - first
 
 
 def shared_constituency(
     left: Array, right: Array, heights: Array, lengths: Array, words: Array, n_distinct: int
 ) -> SharedPairs:
-    """Binary trees, with the ``2n - 1`` nodes of each sentence consecutive.
-
-    Args:
-        left, right, heights, lengths: as for ``trees.constituency_trees``.
-        words: ``(n,)`` index of each word among the distinct words.
-        n_distinct: number U of distinct words.
-    """
+    """Merge binary trees, given as for ``trees.constituency_trees``; ``words (n,)`` are numbers of distinct words."""
     starts = starts_of(2 * lengths - 1)
     pairs = np.stack([left, right], axis=1) + np.repeat(starts, lengths - 1)[:, None]
     inner = np.flatnonzero(heights)
@@ -136,21 +114,23 @@ def shared_constituency(
             below = subtree[pairs[level]]
             first, inverse = _distinct(below[:, 0] * (n_distinct + len(inner)) + below[:, 1])
             subtree[inner[level]] = own[level[first]][inverse]
-    kept = np.flatnonzero(subtree[inner] == own)
-    below = subtree[pairs[kept]]
-    kinds = 4 * (heights[inner[kept]].astype(np.int64) - 1) + _ORDER[(below < n_distinct) @ _SIDES]
+    distinct = np.flatnonzero(subtree[inner] == own)
+    below = subtree[pairs[distinct]]
+    kinds = 4 * (heights[inner[distinct]].astype(np.int64) - 1) + _ORDER[(below < n_distinct) @ _SIDES]
     order = stable_argsort(kinds)
     row = np.arange(n_distinct + len(inner))
-    row[own[kept[order]]] = n_distinct + np.arange(len(kept))
-    rows, children = row[subtree], row[below[order].T]
+    row[own[distinct[order]]] = n_distinct + np.arange(len(distinct))
+    rows, children = row[subtree], row[below[order]]
     # Where each kind ends in its level.
     ends = np.bincount(kinds, minlength=4 * heights.max(initial=0)).reshape(-1, 4).cumsum(axis=1)
-    leaves, places = zip(*(_leaves(side, n_distinct) for side in children), strict=True)
+    leaves, places = zip(*(_leaves(side, n_distinct) for side in children.T), strict=True)
     return SharedPairs(
         [0, *np.concatenate([[n_distinct], ends[:, 3]]).cumsum().tolist()],
         to_tensor(rows),
         to_tensor(rows[starts + 2 * lengths - 2]),
-        to_tensor(children),
+        torch.arange(n_distinct),
+        to_tensor(children.ravel()),
+        torch.arange(0, 2 * len(children) + 1, 2),
         (to_tensor(leaves[0]), to_tensor(leaves[1])),
         to_tensor(np.stack(places)),
         [[(0, both), (left_only, right_only)] for left_only, both, right_only, _ in ends.tolist()],
@@ -158,13 +138,7 @@ def shared_constituency(
 
 
 def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array, n_distinct: int) -> SharedFamilies:
-    """Dependency trees, whose nodes are the words.
-
-    Args:
-        heads, heights, lengths: as for ``trees.dependency_trees``.
-        words: ``(n,)`` index of each word among the distinct words.
-        n_distinct: number U of distinct words.
-    """
+    """Merge dependency trees, given as for ``trees.dependency_trees``; ``words (n,)`` as for binary trees."""
     is_child = heads != 0
     order, bounds = _by_level(heights)
     n_leaves = bounds[1]
@@ -180,27 +154,29 @@ def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array
     subtree = np.concatenate([of_node[:n_leaves], own[n_leaves:]])
     if len(heads) >= COMPARED_FROM:
         for start, stop in pairwise(bounds[1:]):
-            below = _mixed(subtree[child[starts[start] : starts[stop - 1] + counts[stop - 1]]])
+            below = mix(subtree[child[starts[start] : starts[stop - 1] + counts[stop - 1]]].astype(np.uint64))
             # Of two different subtrees of this level, one pair in 2 ** 64 would have equal sums.
-            sums = np.add.reduceat(below, starts[start:stop] - starts[start]) + _mixed(~of_node[start:stop])
+            sums = np.add.reduceat(below, starts[start:stop] - starts[start]) + mix(
+                (~of_node[start:stop]).astype(np.uint64)
+            )
             first, inverse = _distinct(sums)
             subtree[start:stop] = own[start + first][inverse]
-    kept = n_leaves + np.flatnonzero(subtree[n_leaves:] == own[n_leaves:])
+    distinct = n_leaves + np.flatnonzero(subtree[n_leaves:] == own[n_leaves:])
     has_parent = np.zeros(n_distinct + len(heads), dtype=bool)
     has_parent[subtree[child]] = True
     is_leaf = np.zeros(n_distinct, dtype=bool)
     is_leaf[subtree[:n_leaves]] = True
     leaves = np.flatnonzero(is_leaf)
-    height = heights[order[kept]].astype(np.int64) - 1
-    uses = 2 * height + ~has_parent[own[kept]]
-    kept = kept[stable_argsort(uses)]
+    height = heights[order[distinct]].astype(np.int64) - 1
+    uses = 2 * height + ~has_parent[own[distinct]]
+    distinct = distinct[stable_argsort(uses)]
     row = np.empty(n_distinct + len(heads), dtype=np.int64)
-    row[np.concatenate([leaves, own[kept]])] = np.arange(len(leaves) + len(kept))
+    row[np.concatenate([leaves, own[distinct]])] = np.arange(len(leaves) + len(distinct))
     rows = row[subtree]
-    sizes = counts[kept]
+    sizes = counts[distinct]
     ends = np.cumsum(sizes)
-    edges = np.repeat(starts[kept] - ends + sizes, sizes) + np.arange(sizes.sum())
-    of_inner = of_node[kept]
+    edges = np.repeat(starts[distinct] - ends + sizes, sizes) + np.arange(sizes.sum())
+    of_inner = of_node[distinct]
     by_use = np.bincount(uses, minlength=2 * heights.max(initial=0)).reshape(-1, 2)
     return SharedFamilies(
         [0, *np.concatenate([[len(leaves)], by_use.sum(axis=1)]).cumsum().tolist()],
@@ -233,12 +209,3 @@ def _distinct(keys: Array) -> tuple[Array, Array]:
     """The first place of each distinct key of ``(I,)``, keys ascending, and which of them each key is."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return first, inverse
-
-
-def _mixed(numbers: Array) -> Array:
-    """64 bits for each integer that look like random ones: the finaliser of SplitMix64 (Steele et al. 2014)."""
-    bits = (2 * numbers + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # never of 0, which would add nothing
-    bits = (bits ^ bits >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ bits >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
-    mixed: Array = bits ^ bits >> np.uint64(31)
-    return mixed

@@ -12,20 +12,13 @@ words, L distinct leaves, R = L + I rows.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from structviews.runtime.arrays import (
-    Array,
-    group,
-    inverse_of,
-    stable_argsort,
-    starts_of,
-)
-from structviews.runtime.device import send_fields, to_tensor
+from structviews.runtime.arrays import Array, group, inverse_of, stable_argsort, starts_of
+from structviews.runtime.device import to_tensor
 
 
 class Level(NamedTuple):
@@ -110,10 +103,6 @@ class TreeBatch:
             sides = self.sides[level] if self.binary else []
             yield Level(nodes, inner, edges, self.siblings[level], self.counts[level], self.parent_row[edges], sides)
 
-    def to(self, device: torch.device | str) -> Self:
-        """The batch with its tensors on ``device``; Python lists stay as they are."""
-        return send_fields(self, device)
-
 
 @dataclass(frozen=True)
 class NodeRows:
@@ -146,18 +135,14 @@ class NodeRows:
         """The number L of distinct leaves."""
         return len(self.leaf_starts)
 
-    @property
-    def inner_by_word(self) -> Tensor:
-        """``by_word`` in a table of the inner nodes' rows below a row of zeros, which all leaves use."""
-        return (self.by_word - self.n_leaves + 1).clamp_(min=0)
-
     def at(self, level: Level) -> slice:
         """The rows of a level above the leaves."""
         return slice(self.n_leaves + level.inner.start, self.n_leaves + level.inner.stop)
 
-    def to(self, device: torch.device | str) -> Self:
-        """The rows with their tensors on ``device``."""
-        return send_fields(self, device)
+
+def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
+    """Cut rows into blocks of at most ``size``."""
+    return (slice(first, min(first + size, stop)) for first in range(start, stop, size))
 
 
 def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
@@ -201,20 +186,19 @@ def dependency_trees(heads: Array, heights: Array, lengths: Array) -> TreeBatch:
     n_children = np.bincount(parent[~is_root], minlength=len(parent))
     most = int(n_children.max(initial=0))
     order = stable_argsort(heights.astype(np.int64) * (most + 1) + most - n_children)
-    nodes = _sort(order, heights)
+    rank, height = inverse_of(order), heights[order].astype(np.int64)
     child = np.flatnonzero(~is_root)
-    child_parent = nodes.rank[parent[child]]
+    child_parent = rank[parent[child]]
     by_parent = stable_argsort(child_parent)
     child_parent = child_parent[by_parent]
     # Siblings are now adjacent; the ordinal of each is its distance from the first.
     first = np.flatnonzero(np.diff(child_parent, prepend=-1))
     ordinal = np.arange(len(child)) - np.repeat(first, np.diff(first, append=len(child)))
-    level = nodes.height[child_parent]
-    by_ordinal = stable_argsort(level * (most + 1) + ordinal)
-    counts = np.bincount(level * (most + 1) + ordinal, minlength=nodes.n_levels * (most + 1))
-    counts = counts.reshape(nodes.n_levels, most + 1)
+    key = height[child_parent] * (most + 1) + ordinal
+    by_ordinal = stable_argsort(key)
+    counts = np.bincount(key, minlength=(height[-1] + 1) * (most + 1)).reshape(-1, most + 1)
     return TreeBatch(
-        **nodes.fields(is_root, nodes.rank[child[by_parent][by_ordinal]], child_parent[by_ordinal]),
+        **_fields(order, rank, height, is_root, rank[child[by_parent][by_ordinal]], child_parent[by_ordinal]),
         words=to_tensor(order),
         edges=[0, *counts.sum(axis=1).cumsum().tolist()],
         siblings=[[size for size in row if size] for row in counts.tolist()],
@@ -238,51 +222,35 @@ def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array
     side = 2 * is_root
     side[np.repeat(starts, inner) + right] = 1
     key = heights.astype(np.int64) * 3 + side
-    nodes = _sort(stable_argsort(key), heights)
+    order = stable_argsort(key)
+    rank, height, n_leaves = inverse_of(order), heights[order].astype(np.int64), int((heights == 0).sum())
     pairs = np.repeat(starts, inner)[:, None] + np.stack([left, right], axis=1)
     # The rows of `pairs` are the internal nodes in sentence order; in sorted order they follow the leaves.
     row = np.cumsum(heights > 0) - 1
-    by_place = row[nodes.order[nodes.levels[1] :]]
-    children = nodes.rank[pairs[by_place]].reshape(-1)
-    parent = np.repeat(np.arange(nodes.levels[1], len(heights)), 2)
-    leaf_words = np.cumsum(heights == 0) - 1
+    children = rank[pairs[row[order[n_leaves:]]]].reshape(-1)
+    fields = _fields(order, rank, height, is_root, children, np.repeat(np.arange(n_leaves, len(heights)), 2))
+    n_levels = len(fields["levels"]) - 1
     return TreeBatch(
-        **nodes.fields(is_root, children, parent),
-        words=to_tensor(leaf_words[nodes.order[: nodes.levels[1]]]),
-        edges=[0, *(2 * (end - nodes.levels[1]) for end in nodes.levels[1:])],
-        siblings=[[] for _ in range(nodes.n_levels)],
-        counts=to_tensor(np.zeros((nodes.n_levels, 1), dtype=np.int64)),
-        sides=np.bincount(key, minlength=3 * nodes.n_levels).reshape(-1, 3)[:, :2].tolist(),
+        **fields,
+        words=to_tensor((np.cumsum(heights == 0) - 1)[order[:n_leaves]]),
+        edges=[0, *(2 * (end - n_leaves) for end in fields["levels"][1:])],
+        siblings=[[] for _ in range(n_levels)],
+        counts=to_tensor(np.zeros((n_levels, 1), dtype=np.int64)),
+        sides=np.bincount(key, minlength=3 * n_levels).reshape(-1, 3)[:, :2].tolist(),
     )
 
 
-class _Sorted(NamedTuple):
-    """Nodes sorted by height: ``order``, its inverse ``rank``, ``height`` in sorted order, and level starts."""
-
-    order: Array
-    rank: Array
-    height: Array
-    levels: list[int]
-
-    @property
-    def n_levels(self) -> int:
-        return len(self.levels) - 1
-
-    def fields(self, is_root: Array, children: Array, child_parent: Array) -> dict[str, Any]:
-        """Fields of a TreeBatch, from edges in sorted numbering and ``is_root`` in sentence order."""
-        roots = self.rank[is_root]
-        parent = np.full(len(self.order), -1, dtype=np.int64)
-        parent[children] = child_parent
-        slot = np.empty_like(parent)
-        slot[children] = np.arange(len(children))
-        slot[roots] = len(children) + np.arange(len(roots))
-        tensors = {"rank": self.rank, "roots": roots, "parent": parent}
-        tensors |= {"children": children, "slot": slot}
-        tensors["parent_row"] = child_parent - np.array(self.levels)[self.height[child_parent]]
-        return {name: to_tensor(array) for name, array in tensors.items()} | {"levels": self.levels}
-
-
-def _sort(order: Array, heights: Array) -> _Sorted:
-    height = heights[order].astype(np.int64)
+def _fields(
+    order: Array, rank: Array, height: Array, is_root: Array, children: Array, child_parent: Array
+) -> dict[str, Any]:
+    """Fields of a TreeBatch: from nodes sorted by height, edges in sorted numbering, and roots in sentence order."""
     levels = np.searchsorted(height, np.arange(int(height[-1]) + 2))
-    return _Sorted(order, inverse_of(order), height, levels.tolist())
+    roots = rank[is_root]
+    parent = np.full(len(order), -1, dtype=np.int64)
+    parent[children] = child_parent
+    slot = np.empty_like(parent)
+    slot[children] = np.arange(len(children))
+    slot[roots] = len(children) + np.arange(len(roots))
+    tensors = {"rank": rank, "roots": roots, "parent": parent, "children": children, "slot": slot}
+    tensors["parent_row"] = child_parent - levels[height[child_parent]]
+    return {name: to_tensor(array) for name, array in tensors.items()} | {"levels": levels.tolist()}

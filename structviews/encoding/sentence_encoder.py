@@ -75,7 +75,7 @@ class SentenceEncoder(nn.Module):
         if self.model is not None:
             self.model.requires_grad_(trainable)
             for _, channel in self.model.each():  # parameters used only by an objective never require gradients
-                channel.objective.requires_grad_(trainable and bool(channel.objective.extra_views()))
+                channel.objective.requires_grad_(trainable and bool(channel.objective.extra_names))
             for table in self.model.modules():
                 if isinstance(table, WordTable):
                     table.sparse = False

@@ -2,7 +2,7 @@
 
 A cell is one file with a subclass of ``TreeCell``. Its equations take all nodes of a level at once, so they are
 written once and run four ways: level by level in training (``run_levels``), over merged trees in encoding
-(``run_merged``), node by node as the reference (``naive``), and as messages in DGL. A cell may also have passes
+(``run_merged``), node by node as the reference (``run_nodes``), and as messages in DGL. A cell may also have passes
 written by hand, which give the same faster and register themselves in ``LEVEL_PASSES`` and ``MERGED_PASSES``.
 
 Shapes: U distinct words, P numbers of a word, B sentences, N nodes, R rows (``trees.NodeRows``), E edges, H hidden
@@ -17,7 +17,6 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import embedding_bag
 
 from structviews.batches.shared_trees import SharedTrees
 from structviews.batches.trees import Level, NodeRows, TreeBatch
@@ -120,11 +119,10 @@ class TreeCell(nn.Module, ABC):
         return []
 
 
-LevelPass = Callable[[Any, Tensor, NodeRows, TreeBatch], Results]
-# Passes written by hand, by the cell's own class: a subclass may have other equations. Those over merged trees are made
-# of a cell and a precision, with products that are prepared once (``runtime.products``).
-LEVEL_PASSES: dict[type[TreeCell], LevelPass] = {}
-MERGED_PASSES: dict[type[TreeCell], Callable[[Any, str], Any]] = {}
+# Passes written by hand, which take what ``run_levels`` and ``run_merged`` take, by the cell's own class, as a subclass
+# may have other equations.
+LEVEL_PASSES: dict[type[TreeCell], Callable[[Any, Tensor, NodeRows, TreeBatch], Results]] = {}
+MERGED_PASSES: dict[type[TreeCell], Callable[[Any, Tensor, SharedTrees], Tensor]] = {}
 
 
 class _Tanh(torch.autograd.Function):
@@ -145,6 +143,12 @@ class _Tanh(torch.autograd.Function):
 
 
 tanh = _Tanh.apply  # by a sigmoid, which PyTorch computes ten times as fast on a CPU
+
+
+def lstm_state(i: Tensor, o: Tensor, u: Tensor, below: Tensor | float = 0.0) -> State:
+    """State and cell ``(M, H)`` of an LSTM from the pre-activations of its gates and what children give to the cell."""
+    c = torch.sigmoid(i) * torch.tanh(u) + below
+    return torch.sigmoid(o) * torch.tanh(c), c
 
 
 def run_levels(cell: TreeCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
@@ -261,7 +265,7 @@ def _adder(trees: TreeBatch, level: Level) -> Callable[[Tensor], Tensor]:
 @torch.no_grad()
 def run_merged(cell: TreeCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
     """States ``(R, H)`` of a cell's equations over merged trees; ``vectors (U, X)`` are those of the distinct words."""
-    x = trees.with_words(cell.of_words(vectors).to(vectors.dtype))
+    x = cell.of_words(vectors).to(vectors.dtype).index_select(0, trees.words)
     buffers: State = ()
     for rows, family in trees.blocks(ROWS):
         if family is None:
@@ -270,7 +274,7 @@ def run_merged(cell: TreeCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
             below, starts = family
             places = torch.arange(len(below), device=below.device)
             parent = torch.searchsorted(starts, places, right=True) - 1
-            add = partial(embedding_bag, places, offsets=starts, mode="sum", include_last_offset=True)
+            add = partial(sums_by_group, places=places, starts=starts, has_end=True)
             sent = tuple(each.index_select(0, below) for each in buffers)
             state = cell.node(x[rows], Children(sent, len(starts) - 1, parent, add))
         if not buffers:
@@ -278,3 +282,44 @@ def run_merged(cell: TreeCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
         for buffer, each in zip(buffers, state, strict=True):
             buffer[rows] = each
     return buffers[0]
+
+
+def run_nodes(cell: TreeCell, vectors: Tensor, trees: TreeBatch) -> Results:
+    """Run a cell by plain recursion, one node at a time: the slow, simple reference; ``vectors (n, X)`` of all words.
+
+    States ``(N, H)`` are in sorted order.
+    """
+    words, n_words = trees.words.tolist(), len(trees.words)
+    of_words = cell.of_words(vectors).to(vectors.dtype)
+    children: list[list[int]] = [[] for _ in trees.parent]  # of each node; the left child first in binary trees
+    for child in trees.children.tolist():
+        children[trees.parent[child]].append(child)
+    states: dict[int, State] = {}
+    weights: dict[int, Tensor] = {}
+
+    def visit(node: int) -> None:
+        below = children[node]
+        for child in below:
+            visit(child)
+        x = of_words[words[node], None] if node < n_words else of_words[:0]  # nodes with words come first
+        if not below:
+            states[node] = cell.leaf(x)
+            return
+        sent = tuple(torch.cat(each) for each in zip(*(states[child] for child in below), strict=True))
+        family = Children(
+            sent,
+            1,
+            torch.zeros(len(below), dtype=torch.long, device=x.device),
+            lambda values: values.sum(0, keepdim=True),
+        )
+        states[node] = cell.node(x, family)
+        if family.attention is not None:
+            weights.update(zip(below, family.attention, strict=True))
+
+    for root in trees.roots.tolist():
+        visit(root)
+    hidden = torch.cat([states[node][0] for node in range(len(children))])
+    if not cell.attention:
+        return hidden, hidden[trees.roots], None
+    attention = [weights[node] for node in trees.children.tolist()]
+    return hidden, hidden[trees.roots], torch.stack(attention) if attention else vectors.new_zeros(0)

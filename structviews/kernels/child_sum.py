@@ -9,15 +9,15 @@ input size. Letters as in Tai et al. 2015 (eqs. 2-8), and for the attention stru
 """
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.batches.trees import Level, NodeRows, TreeBatch
+from structviews.batches.trees import NodeRows, TreeBatch
 from structviews.kernels import steps
-from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell
+from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state
 from structviews.kernels.initialisation import xavier
 
 
@@ -50,21 +50,16 @@ class ChildSumCell(TreeCell):
         return torch.cat([part(vectors) for part in parts], dim=1)
 
     def leaf(self, x: Tensor) -> State:
-        i, o, u, *_ = x.split(self.hidden, dim=1)
-        c = torch.sigmoid(i) * torch.tanh(u)
-        return torch.sigmoid(o) * torch.tanh(c), c
+        return lstm_state(*x.split(self.hidden, dim=1)[:3])
 
     def node(self, x: Tensor, children: Children) -> State:
         i, o, u, f, *q = x.split(self.hidden, dim=1)
         h, c = children.states
         forget = torch.sigmoid(children.of_parent(f) + self.recurrent_forget(h))
         if self.attention:
-            p, q_k = self.key(h).to(x.dtype), children.of_parent(q[0])
-            lengths = (p.square().sum(dim=1) + steps.EPSILON).sqrt() * (q_k.square().sum(dim=1) + steps.EPSILON).sqrt()
-            h = children.softmax((q_k * p).sum(dim=1) / lengths)[:, None] * h
+            h = children.softmax(cosine(children.of_parent(q[0]), self.key(h).to(x.dtype)))[:, None] * h
         u_i, u_o, u_u = self.recurrent(children.sum(h)).chunk(3, dim=1)
-        c = torch.sigmoid(i + u_i) * torch.tanh(u + u_u) + children.sum(forget * c)
-        return torch.sigmoid(o + u_o) * torch.tanh(c), c
+        return lstm_state(i + u_i, o + u_o, u + u_u, children.sum(forget * c))
 
     def of_head(self) -> tuple[Tensor, Tensor]:
         """Weight and bias of a word's part of its children's forget gates, and of its query."""
@@ -78,6 +73,12 @@ class ChildSumCell(TreeCell):
             weight.append(self.key.weight)
             bias.append(self.key.bias)
         return torch.cat(weight), torch.cat(bias)
+
+
+def cosine(query: Tensor, key: Tensor) -> Tensor:
+    """Cosine ``(K,)`` of the rows of ``(K, H)``."""
+    norms = (query.square().sum(dim=1) + steps.EPSILON).sqrt() * (key.square().sum(dim=1) + steps.EPSILON).sqrt()
+    return (query * key).sum(dim=1) / norms
 
 
 def level_pass(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
@@ -101,7 +102,7 @@ LEVEL_PASSES[ChildSumCell] = level_pass
 
 
 class _Buffers(NamedTuple):
-    """Results of the forward pass for all rows, inner nodes and edges, or for those of one level.
+    """Results of the forward pass for all rows, inner nodes and edges.
 
     Attributes:
         gates: ``(R, 3H)`` activations of i, o and u (folded).
@@ -120,41 +121,6 @@ class _Buffers(NamedTuple):
     h_sum: Tensor
     forget: Tensor
 
-    def at(self, level: Level, rows: NodeRows) -> "_Buffers":
-        """The rows of a level, and the edges to its children."""
-        slices = *(rows.at(level),) * 4, *(level.inner,) * 2, level.edges
-        return _Buffers(*(buffer[part] for buffer, part in zip(self, slices, strict=True)))
-
-
-class _Above(NamedTuple):
-    """Gradients passed down from parents, one row for each slot of ``TreeBatch.slot``: edges, then roots.
-
-    Attributes:
-        h, c: ``(N, H)`` gradients of states and cells.
-        sent: ``(N, (1 or 2) H)`` gradients of ``sent``; zeros for roots.
-    """
-
-    h: Tensor
-    c: Tensor
-    sent: Tensor
-
-    @classmethod
-    def of_roots(cls, trees: TreeBatch, buffers: _Buffers, d_roots: Tensor | None) -> Self:
-        """Buffers with the rows of the roots filled in."""
-        new = cls(*(t.new_empty(len(trees), t.shape[1]) for t in (buffers.h, buffers.c, buffers.sent)))
-        for tensor, of_roots in zip(new, (0 if d_roots is None else d_roots, 0, 0), strict=True):
-            tensor[trees.n_edges :] = of_roots
-        return new
-
-    def of_nodes(self, slots: Tensor) -> Self:
-        """Gradients of the nodes in these slots."""
-        return type(self)(*(tensor.index_select(0, slots) for tensor in self))
-
-    def of_leaves(self, trees: TreeBatch, rows: NodeRows) -> Self:
-        """Gradients of the distinct leaves, summed over their occurrences."""
-        slots = trees.slot.index_select(0, rows.leaves)
-        return type(self)(*(steps.sums_by_group(tensor, slots, rows.leaf_starts) for tensor in self))
-
 
 class _ChildSum(torch.autograd.Function):
     """The cell over a batch of trees; all tensors have the dtype of the products.
@@ -168,43 +134,36 @@ class _ChildSum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        trees: TreeBatch,
-        rows: NodeRows,
-        x: Tensor,
-        w_word: Tensor,
-        b_word: Tensor,
-        w_own: Tensor,
-        b_own: Tensor,
-        w_sum: Tensor,
-        w_send: Tensor,
-        b_send: Tensor,
+        ctx: Any, trees: TreeBatch, rows: NodeRows, x: Tensor, *parameters: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None]:
+        w_word, b_word, w_own, b_own, w_sum, w_send, b_send = parameters
         size, leaves, n_inner = w_sum.shape[1], slice(0, rows.n_leaves), len(trees) - trees.n_leaves
         h = x.new_empty(rows.n_leaves + n_inner, size)
         buffers = _Buffers(
             gates=steps.multiply(x, w_word.T, b_word).index_select(0, rows.words),
-            c=torch.empty_like(h, dtype=steps.working_dtype(x.dtype)),
+            c=torch.empty_like(h, dtype=torch.promote_types(x.dtype, torch.float32)),
             h=h,
             sent=h.new_empty(len(h), len(w_send)),
             own=steps.multiply(x, w_own.T, b_own).index_select(0, rows.words[rows.n_leaves :]),
             h_sum=h.new_empty(n_inner, size),
             forget=h.new_empty(trees.n_edges, size),
         )
-        gates, c, _, sent, *_ = buffers
+        gates, c, _, sent, own, h_sum, forget = buffers
         attention, ops, children = [], steps.on(x.device), rows.of_nodes.index_select(0, trees.children)
         c[leaves] = 0
         ops.open_gates(gates[leaves], c[leaves], h[leaves])
         steps.multiply(h[leaves], w_send.T, b_send, out=sent[leaves])
         for level in trees.upper_levels():
-            at, weight, below = buffers.at(level, rows), None, children[level.edges]
+            at, inner, edges, weight = rows.at(level), level.inner, level.edges, None
+            below, sums, heads = children[edges], h_sum[inner], own[inner]
             if len(w_send) > size:
-                attention.append(ops.attend(level, below, at.own[:, size:], sent[:, size:]))
+                attention.append(ops.attend(level, below, heads[:, size:], sent[:, size:]))
                 weight = attention[-1].weight
-            ops.sum_children(level, below, sent[:, :size], at.own[:, :size], h, c, weight, at.forget, at.h_sum, at.c)
-            at.gates.addmm_(at.h_sum, w_sum.T)
-            ops.open_gates(at.gates, at.c, at.h)
-            torch.addmm(b_send, at.h, w_send.T, out=at.sent)
+            forget_gates = sent[:, :size], heads[:, :size]
+            ops.sum_children(level, below, forget_gates, (h, c), weight, (forget[edges], sums, c[at]))
+            gates[at].addmm_(sums, w_sum.T)
+            ops.open_gates(gates[at], c[at], h[at])
+            torch.addmm(b_send, h[at], w_send.T, out=sent[at])
         ctx.trees, ctx.rows, ctx.children, ctx.attention = trees, rows, children, attention
         ctx.save_for_backward(x, w_word, w_own, w_sum, w_send, *buffers)
         ctx.set_materialize_grads(False)
@@ -218,10 +177,10 @@ class _ChildSum(torch.autograd.Function):
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None) -> Any:
         x, w_word, w_own, w_sum, w_send, *saved = ctx.saved_tensors
         rows, buffers = ctx.rows, _Buffers(*saved)
-        above = _Above.of_roots(ctx.trees, buffers, d_roots)
-        d_gates, d_sent, d_own = _gradients(ctx, buffers, above, w_sum, w_send, d_h, d_weights)
+        d_gates, d_sent, d_own = _gradients(ctx, buffers, w_sum, w_send, d_h, d_roots, d_weights)
         by_word = steps.sums_by_group(d_gates, rows.by_word, rows.word_starts)
-        by_own = steps.sums_by_group(d_own, rows.inner_by_word, rows.word_starts)
+        inner_by_word = (rows.by_word - rows.n_leaves + 1).clamp_(min=0)  # in d_own, whose first row all leaves use
+        by_own = steps.sums_by_group(d_own, inner_by_word, rows.word_starts)
         d_x = steps.multiply(by_word, w_word).addmm_(by_own, w_own) if ctx.needs_input_grad[2] else None
         return (
             None,
@@ -240,10 +199,10 @@ class _ChildSum(torch.autograd.Function):
 def _gradients(
     ctx: Any,
     buffers: _Buffers,
-    above: _Above,
     w_sum: Tensor,
     w_send: Tensor,
     d_h: Tensor | None,
+    d_roots: Tensor | None,
     d_weights: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The backward pass from the roots to the leaves: gradients of pre-activations, of ``sent`` and of ``own``.
@@ -251,41 +210,37 @@ def _gradients(
     The gradient of ``own``, ``(1 + I, (1 or 2) H)``, begins with a row of zeros.
     """
     trees, rows, size, ops = ctx.trees, ctx.rows, w_sum.shape[1], steps.on(buffers.h.device)
-    gates, c, h, sent, own, *_ = buffers
+    gates, c, h, sent, own, _, forget = buffers
     d_gates, d_sent, d_own = torch.empty_like(gates), torch.empty_like(sent), own.new_zeros(1 + len(own), own.shape[1])
     if d_weights is None:
         d_weights = c.new_zeros(trees.n_edges)
+    # What parents pass down to h, c and sent, by slot, see ``TreeBatch.slot``; nothing but d_roots to roots.
+    above = above_h, above_c, above_sent = [each.new_empty(len(trees), each.shape[1]) for each in (h, c, sent)]
+    for each, of_roots in zip(above, (0 if d_roots is None else d_roots, 0, 0), strict=True):
+        each[trees.n_edges :] = of_roots
 
-    def close(at: slice, given: _Above) -> Tensor:
-        d_sent[at] = given.sent
-        by_h = given.h.addmm_(given.sent, w_send)
+    def close(at: slice, by_h: Tensor, by_c: Tensor, by_sent: Tensor) -> None:
+        """Gradients of some rows from those passed down to them; ``by_c`` gets the full gradient of their cells."""
+        d_sent[at] = by_sent
+        by_h.addmm_(by_sent, w_send)
         if d_h is not None:
             by_h.add_(d_h[at])
-        ops.close_gates(gates[at], c[at], by_h, given.c, d_gates[at])
-        return given.c
+        ops.close_gates(gates[at], c[at], by_h, by_c, d_gates[at])
 
     for number, level in reversed(list(enumerate(trees.upper_levels()))):
-        at, below, weight = buffers.at(level, rows), ctx.children[level.edges], None
-        d_c = close(rows.at(level), above.of_nodes(trees.slot[level.nodes]))
-        d_h_sum = torch.mm(d_gates[rows.at(level)], w_sum)
-        d_edges, d_nodes = above.sent[level.edges], d_own[1:][level.inner]
+        at, inner, edges, weight = rows.at(level), level.inner, level.edges, None
+        below, d_edges, d_heads = ctx.children[edges], above_sent[edges], d_own[1:][inner]
+        passed = [each.index_select(0, trees.slot[level.nodes]) for each in above]
+        close(at, *passed)
+        d_h_sum = torch.mm(d_gates[at], w_sum)
         if ctx.attention:
             attention = ctx.attention[number]
             weight = attention.weight
-            d_key, d_query = d_edges[:, size:], d_nodes[:, size:]
-            ops.attend_backward(
-                level,
-                below,
-                at.own[:, size:],
-                sent[:, size:],
-                attention,
-                h,
-                d_h_sum,
-                d_weights[level.edges],
-                d_key,
-                d_query,
-            )
-        into = above.h[level.edges], above.c[level.edges], d_edges[:, :size], d_nodes[:, :size]
-        ops.spread_to_children(level, below, at.forget, c, weight, d_h_sum, d_c, *into)
-    close(slice(0, rows.n_leaves), above.of_leaves(trees, rows))
+            vectors, into = (own[inner, size:], sent[:, size:]), (d_heads[:, size:], d_edges[:, size:])
+            ops.attend_backward(level, below, vectors, attention, h, (d_h_sum, d_weights[edges]), into)
+        into_all = above_h[edges], above_c[edges], d_edges[:, :size], d_heads[:, :size]
+        ops.spread_to_children(level, below, forget[edges], c, weight, (d_h_sum, passed[1]), into_all)
+    # A leaf's row stands for all leaves of its word.
+    slots = trees.slot.index_select(0, rows.leaves)
+    close(slice(0, rows.n_leaves), *(steps.sums_by_group(each, slots, rows.leaf_starts) for each in above))
     return d_gates, d_sent, d_own

@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from structviews.batches.trees import Level
-from structviews.kernels.steps import EPSILON, Attention, working_dtype
+from structviews.kernels.steps import EPSILON, Attention, Tensors
 
 # Maximum number of columns per block, by columns and by rows; 8 columns per thread.
 BLOCK = 256
@@ -31,118 +31,74 @@ NODES = 128
 
 def open_gates(gates: Tensor, c: Tensor, h: Tensor) -> None:
     """See ``steps.open_gates``."""
-    _by_columns(_open, len(h), h.shape[1], (gates, c, h))
+    _launch(_open, len(h), h.shape[1], (gates, c, h))
 
 
 def open_pairs(children: Tensor, sent: Tensor, c: Tensor, gates: Tensor, nodes: slice, h: Tensor) -> None:
     """See ``steps.open_pairs``."""
-    _by_columns(_open_pairs, len(h), h.shape[1], (sent, c, gates, c[nodes], h), children)
+    _launch(_open_pairs, len(h), h.shape[1], (sent, c, gates, c[nodes], h), children)
 
 
 def close_gates(gates: Tensor, c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Tensor) -> None:
     """See ``steps.close_gates``."""
-    _by_columns(_close, len(c), c.shape[1], (gates, c, d_h, d_c, d_gates))
+    _launch(_close, len(c), c.shape[1], (gates, c, d_h, d_c, d_gates))
 
 
 def close_pairs(
     children: Tensor, c: Tensor, gates: Tensor, nodes: slice, d_h: Tensor, d_c: Tensor, d_gates: Tensor, below: Tensor
 ) -> None:
     """See ``steps.close_pairs``."""
-    _by_columns(_close_pairs, len(d_h), d_h.shape[1], (c, gates, c[nodes], d_h, d_c, d_gates, below), children)
+    _launch(_close_pairs, len(d_h), d_h.shape[1], (c, gates, c[nodes], d_h, d_c, d_gates, below), children)
 
 
 def sum_children(
-    level: Level,
-    children: Tensor,
-    sent: Tensor,
-    own_forget: Tensor,
-    h: Tensor,
-    c: Tensor,
-    weight: Tensor | None,
-    forget: Tensor,
-    h_sum: Tensor,
-    c_sum: Tensor,
+    level: Level, children: Tensor, gates: Tensors, below: Tensors, weight: Tensor | None, into: Tensors
 ) -> None:
     """See ``steps.sum_children``."""
-    rows = sent, own_forget, h, c, forget, h_sum, c_sum
-    _by_columns(_sum, len(h_sum), h.shape[1], rows, children, weight, level.counts)
+    _, h_sum, _ = into
+    _launch(_sum, len(h_sum), h_sum.shape[1], (*gates, *below, *into), children, weight, level.counts)
 
 
 def spread_to_children(
-    level: Level,
-    children: Tensor,
-    forget: Tensor,
-    c: Tensor,
-    weight: Tensor | None,
-    d_h_sum: Tensor,
-    d_c: Tensor,
-    below_h: Tensor,
-    below_c: Tensor,
-    d_forget: Tensor,
-    d_own_forget: Tensor,
+    level: Level, children: Tensor, forget: Tensor, c: Tensor, weight: Tensor | None, above: Tensors, into: Tensors
 ) -> None:
     """See ``steps.spread_to_children``."""
-    rows = forget, c, d_h_sum, d_c, below_h, below_c, d_forget, d_own_forget
-    _by_columns(_spread, len(d_h_sum), c.shape[1], rows, children, weight, level.counts)
+    d_h_sum, _ = above
+    _launch(_spread, len(d_h_sum), c.shape[1], (forget, c, *above, *into), children, weight, level.counts)
 
 
 def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attention:
     """See ``steps.attend``."""
-    n, size, dtype = len(children), key.shape[1], working_dtype(key.dtype)
+    n, size, dtype = len(children), key.shape[1], torch.promote_types(key.dtype, torch.float32)
     attention = Attention(*torch.empty(4, n, dtype=dtype, device=key.device).unbind())
-    _by_rows(_compare, n, size, (query, key), level.parent, children, *attention, epsilon=EPSILON)
+    _launch(_compare, n, size, (query, key), level.parent, children, *attention, whole=True, epsilon=EPSILON)
     _normalise[(triton.cdiv(len(query), NODES),)](attention.weight, level.counts, block=NODES)
     return attention
 
 
 def attend_backward(
-    level: Level,
-    children: Tensor,
-    query: Tensor,
-    key: Tensor,
-    attention: Attention,
-    h: Tensor,
-    d_h_sum: Tensor,
-    d_weight: Tensor,
-    d_key: Tensor,
-    d_query: Tensor,
+    level: Level, children: Tensor, vectors: Tensors, attention: Attention, h: Tensor, above: Tensors, into: Tensors
 ) -> None:
     """See ``steps.attend_backward``."""
-    size, weighted = key.shape[1], torch.empty_like(attention.weight)
+    (d_h_sum, d_weight), (query, _) = above, vectors
+    size, weighted = h.shape[1], torch.empty_like(attention.weight)
     others = attention.weight, d_weight, d_weight.stride(0), weighted
-    _by_rows(_weight_gradient, len(children), size, (d_h_sum, h), level.parent, children, *others)
-    rows = query, key, d_key, d_query
-    _by_columns(_attend_backward, len(query), size, rows, children, weighted, *attention, level.counts)
+    _launch(_weight_gradient, len(children), size, (d_h_sum, h), level.parent, children, *others, whole=True)
+    rows = *vectors, *into
+    _launch(_attend_backward, len(query), size, rows, children, weighted, *attention, level.counts)
 
 
-def _by_columns(
-    kernel: Any, n: int, size: int, rows: tuple[Tensor | None, ...], *others: Any, **constants: Any
-) -> None:
-    """Run ``n`` programs for each block of columns; see ``_launch``."""
-    block = min(BLOCK, triton.next_power_of_2(size))
-    _launch(kernel, (n, triton.cdiv(size, block)), size, block, rows, *others, **constants)
+def _launch(kernel: Any, n: int, size: int, rows: Tensors, *others: Any, whole: bool = False, **constants: Any) -> None:
+    """Run ``n`` programs, for each block of columns, or over ``whole`` rows.
 
-
-def _by_rows(kernel: Any, n: int, size: int, rows: tuple[Tensor | None, ...], *others: Any, **constants: Any) -> None:
-    """Run ``n`` programs, each of which loops over whole rows; see ``_launch``."""
-    _launch(kernel, (n,), size, min(ROW_BLOCK, triton.next_power_of_2(size)), rows, *others, **constants)
-
-
-def _launch(
-    kernel: Any,
-    grid: tuple[int, ...],
-    size: int,
-    block: int,
-    rows: tuple[Tensor | None, ...],
-    *others: Any,
-    **constants: Any,
-) -> None:
-    """Run a kernel whose arguments are row tensors, their row strides, and others."""
-    strides = [0 if tensor is None else tensor.stride(0) for tensor in rows]
+    The kernel's arguments are row tensors, their row strides, and others.
+    """
+    block = min(ROW_BLOCK if whole else BLOCK, triton.next_power_of_2(size))
+    grid = (n,) if whole else (n, triton.cdiv(size, block))
+    strides = [tensor.stride(0) for tensor in rows]
     aligned = all(
         tensor.data_ptr() % 16 == 0 and stride * tensor.element_size() % 16 == 0
         for tensor, stride in zip(rows, strides, strict=True)
-        if tensor is not None
     )
     warps = max(1, block // COLUMNS_OF_WARP)
     kernel[grid](
@@ -435,7 +391,7 @@ def _weight_gradient(
 
 @_kernel
 def _attend_backward(
-    query, key, d_key, d_query, query_stride, key_stride, d_key_stride, d_query_stride,
+    query, key, d_query, d_key, query_stride, key_stride, d_query_stride, d_key_stride,
     children, weighted, weight, cosine, query_scale, key_scale, counts,
     size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip

@@ -8,18 +8,19 @@ Products may be in bf16, all else has the dtype of the word vectors.
 Shapes as in ``shared_trees``; H hidden size, X input size, G gates, m rows of a block.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from structviews.batches.shared_trees import SharedFamilies, SharedPairs, SharedTrees
-from structviews.kernels.cells import MERGED_PASSES, TreeCell, run_merged
+from structviews.batches.trees import blocks
+from structviews.kernels.cells import MERGED_PASSES
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
-from structviews.kernels.steps import EPSILON, folded
+from structviews.kernels.steps import EPSILON, advance, folded, open_gates, sums_by_group
 from structviews.runtime.products import ROWS, Product, prepared, scratch
 
 # So many inner nodes, of a dozen sentences, are faster without what distinct leaves send: a product reads its weight,
@@ -40,8 +41,9 @@ class MergedBinary:
     def fill(self, vectors: Tensor, trees: SharedPairs, c: Tensor, h: Tensor) -> None:
         """Fill in cells and states ``(R, H)``; ``vectors (U, X)`` are those of the distinct words."""
         n_leaves = trees.levels[1]
-        for rows in _blocks(0, n_leaves):
-            _open(self.of_word(vectors[rows]).to(h.dtype), None, c[rows], h[rows])
+        c[:n_leaves] = 0
+        for rows in blocks(0, n_leaves, ROWS):
+            open_gates(self.of_word(vectors[rows]).to(h.dtype), c[rows], h[rows])
         if len(h) - n_leaves <= FEW:
             self._fill_few(trees, c, h)
             return
@@ -50,11 +52,12 @@ class MergedBinary:
             _all(name, product, h, leaves)
             for name, product, leaves in zip(("left", "right"), self.sides, trees.leaves, strict=True)
         ]
-        children, places = trees.children.unbind(0), trees.places.unbind(0)
+        children = trees.children.view(-1, 2).t().contiguous().unbind(0)
+        places = trees.places.unbind(0)
         writes: tuple[Callable[..., Tensor], ...] = (Tensor.copy_, Tensor.add_)
         buffer = scratch("gates", ROWS, self.of_both.outputs, h)
         for (first, last), inner in zip(pairwise(trees.levels[1:]), trees.inner, strict=True):
-            for rows in _blocks(first, last):
+            for rows in blocks(first, last, ROWS):
                 skipped, n = rows.start - n_leaves, rows.stop - rows.start
                 gates, left, right = buffer[:n], *(each[skipped : skipped + n] for each in children)
                 for side, (below, write) in enumerate(zip((left, right), writes, strict=True)):
@@ -70,7 +73,7 @@ class MergedBinary:
     def _fill_few(self, trees: SharedPairs, c: Tensor, h: Tensor) -> None:
         """Fill in cells and states ``(R, H)`` of the inner nodes, by one product for a level."""
         sizes = [stop - start for start, stop in pairwise(trees.levels[1:])]
-        below = trees.children.t().flatten().split([2 * size for size in sizes])
+        below = trees.children.split([2 * size for size in sizes])
         cells, states = (each[trees.levels[1] :].split(sizes) for each in (c, h))  # in a third of the time of slices
         for size, children, c_own, h_own in zip(sizes, below, cells, states, strict=True):
             gates = self.of_both(h.index_select(0, children).view(size, -1)).to(h.dtype)
@@ -100,119 +103,70 @@ class MergedChildSum:
         size, n_leaves = h.shape[1], trees.levels[1]
         own = self.of_word.outputs - self.of_child.outputs
         of_word, of_head = _all("of_word", self.of_word, vectors).tensor_split((own,), dim=1)
-        _unit(of_head[:, size:])
+        attention = self.of_child.outputs > size
+        for rows in blocks(0, len(of_head) if attention else 0, ROWS):
+            query = of_head[rows, size:]
+            query.mul_(torch.linalg.vecdot(query, query).add_(EPSILON).rsqrt_()[:, None])  # to unit length
         sent = scratch("sent", len(h), self.of_child.outputs, h)
 
         def send(start: int, stop: int) -> None:
-            for rows in _blocks(start, stop):
+            for rows in blocks(start, stop, ROWS):
                 sent[rows] = self.of_child(h[rows])
 
-        for rows in _blocks(0, n_leaves):
-            _open(of_word.index_select(0, trees.words[rows]), None, c[rows], h[rows])
+        c[:n_leaves] = 0
+        for rows in blocks(0, n_leaves, ROWS):
+            open_gates(of_word.index_select(0, trees.words[rows]), c[rows], h[rows])
         send(0, n_leaves)
         first_child = trees.starts.tolist()  # all at once: reading one number of a tensor takes long
         places = torch.arange(len(trees.children), device=h.device)
         for (start, stop), n in zip(pairwise(trees.levels[1:]), trees.n_children, strict=True):
-            for rows in _blocks(start, stop):
+            for rows in blocks(start, stop, ROWS):
                 inner = slice(rows.start - n_leaves, rows.stop - n_leaves + 1)
-                starts, first, last = trees.starts[inner], first_child[inner.start], first_child[inner.stop - 1]
-                below = _Below(starts - first, trees.children[first:last], places[: last - first])
+                first, last = first_child[inner.start], first_child[inner.stop - 1]
+                starts, below, place = trees.starts[inner] - first, trees.children[first:last], places[: last - first]
                 heads = of_head.index_select(0, trees.head_words[first:last])
-                h_sum, c_sum = _sums_over_children(below, heads, sent, c, h)
+                of_child, weight = sent.index_select(0, below), None
+                if attention:
+                    key = of_child[:, size:]
+                    scale = torch.linalg.vecdot(key, key).add_(EPSILON).rsqrt_()
+                    # The exponential of a cosine cannot overflow.
+                    weight = torch.linalg.vecdot(heads[:, size:], key).mul_(scale).exp_()
+                h_sum = sums_by_group(h, below, starts, weight, has_end=True)
+                if weight is not None:
+                    h_sum.div_(torch.segment_reduce(weight, "sum", offsets=starts)[:, None])
+                cells = (heads[:, :size] + of_child[:, :size]).sigmoid_().mul_(c.index_select(0, below))
+                c[rows] = sums_by_group(cells, place, starts, has_end=True)
                 gates = of_word.index_select(0, trees.words[rows])
-                _open(gates.add_(self.of_sum(h_sum)), c_sum, c[rows], h[rows])
+                open_gates(gates.add_(self.of_sum(h_sum)), c[rows], h[rows])
             send(start, start + n)
 
 
-MERGED_PASSES[BinaryCell] = MergedBinary
-MERGED_PASSES[ChildSumCell] = MergedChildSum
-
-
 @torch.no_grad()
-def run(cell: TreeCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
-    """States ``(R, H)`` of all rows, in memory that may be used again; see ``scratch``.
-
-    Args:
-        cell: the cell.
-        vectors: ``(U, X)`` vectors of the distinct words; under autocast, products are in bf16.
-        trees: the merged trees, of the cell's kind.
-    """
-    if type(cell) not in MERGED_PASSES:
-        return run_merged(cell, vectors, trees)
+def merged_pass(cell: BinaryCell | ChildSumCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
+    """The same as ``run_merged``, in memory that may be used again (``scratch``); products in bf16 under autocast."""
     kind = vectors.device.type
     precision = "bf16" if torch.is_autocast_enabled(kind) else "fp32"
+    make: Any = MergedBinary if cell.binary else MergedChildSum
     with torch.autocast(kind, enabled=False):
-        merged = prepared(cell, precision, lambda: MERGED_PASSES[type(cell)](cell, precision))
         h, c = (scratch(name, trees.levels[-1], cell.hidden, vectors) for name in ("states", "cells"))
-        merged.fill(vectors, trees, c, h)
+        prepared(cell, precision, lambda: make(cell, precision)).fill(vectors, trees, c, h)
     return h
 
 
-class _Below(NamedTuple):
-    """The children ``(k,)`` of a block of rows: where each row's start, and the end; their rows; and 0 .. k - 1."""
-
-    starts: Tensor
-    rows: Tensor
-    places: Tensor
-
-
-def _sums_over_children(below: _Below, of_head: Tensor, sent: Tensor, c: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """For each row the (weighted) sum of its children's states, and that of their cells times forget gates."""
-    of_child, size = sent.index_select(0, below.rows), h.shape[1]
-    weight = None
-    if sent.shape[1] > size:
-        key = of_child[:, size:]
-        scale = torch.linalg.vecdot(key, key).add_(EPSILON).rsqrt_()
-        # The exponential of a cosine cannot overflow.
-        weight = torch.linalg.vecdot(of_head[:, size:], key).mul_(scale).exp_()
-    h_sum = _sums(below.rows, h, below.starts, weight)
-    if weight is not None:
-        h_sum.div_(torch.segment_reduce(weight, "sum", offsets=below.starts)[:, None])
-    forget = (of_head[:, :size] + of_child[:, :size]).sigmoid_()
-    return h_sum, _sums(below.places, forget.mul_(c.index_select(0, below.rows)), below.starts)
-
-
-def _sums(rows: Tensor, of: Tensor, starts: Tensor, weight: Tensor | None = None) -> Tensor:
-    """Sums ``(m, H)`` of the (weighted) rows ``(k,)`` of ``of``, from each start to the next."""
-    # The function of torch.nn.functional does the same, after checks that take as long as a sentence's sums.
-    return torch.embedding_bag(of, rows, starts, False, 0, False, weight, True)[0]
+MERGED_PASSES |= {BinaryCell: merged_pass, ChildSumCell: merged_pass}
 
 
 def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
     """The products of all rows, or of the chosen ones, in the rows' dtype and in the buffer of this name."""
     n = len(rows) if chosen is None else len(chosen)
     results = scratch(name, n, product.outputs, rows)
-    for block in _blocks(0, n):
+    for block in blocks(0, n, ROWS):
         results[block] = product(rows[block] if chosen is None else rows.index_select(0, chosen[block]))
     return results
 
 
-def _open(gates: Tensor, below: Tensor | None, c: Tensor, h: Tensor) -> None:
-    """Cells and states ``(m, H)`` of an LSTM from pre-activations ``(m, 3H)`` and the children's part of the cells."""
-    i, o, s = gates.sigmoid_().chunk(3, dim=1)
-    if below is None:
-        torch.mul(i, -2, out=c)
-    else:
-        torch.add(below, i, alpha=-2, out=c)
-    c.addcmul_(i, s, value=4)
-    torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
-
-
 def _open_pairs(gates: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:
     """Cells and states ``(m, H)`` of parents from pre-activations ``(m, 5H)`` and their children's cells."""
-    i, o, s, f_left, f_right = gates.sigmoid_().chunk(5, dim=1)
+    *of_node, f_left, f_right = gates.sigmoid_().chunk(5, dim=1)
     torch.mul(f_left, left, out=c)
-    c.addcmul_(f_right, right).addcmul_(i, s.sub_(0.5), value=4)
-    torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
-
-
-def _unit(vectors: Tensor) -> None:
-    """Scale vectors ``(n, H)`` to unit length."""
-    for rows in _blocks(0, len(vectors)):
-        block = vectors[rows]
-        block.mul_(torch.linalg.vecdot(block, block).add_(EPSILON).rsqrt_()[:, None])
-
-
-def _blocks(start: int, stop: int) -> Iterator[slice]:
-    """Cut rows into blocks."""
-    return (slice(first, min(first + ROWS, stop)) for first in range(start, stop, ROWS))
+    advance(of_node, c.addcmul_(f_right, right), h)

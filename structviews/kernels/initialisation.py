@@ -1,6 +1,6 @@
 """Parameter initialisation; by default Xavier weights and zero biases (structured views 4.1)."""
 
-from torch import Tensor, nn
+from torch import nn
 
 from structviews.kernels.cells import TreeCell
 
@@ -10,15 +10,13 @@ SCHEMES = ("xavier", "he")
 def xavier(module: nn.Module, gates: dict[str, int] | None = None) -> None:
     """Xavier-initialise a module's weights, each gate's matrix separately, and zero its biases.
 
-    Args:
-        module: the module, including its children.
-        gates: number of gates stacked in the rows of a parameter, by parameter name; 1 by default.
+    ``gates`` is the number of gates stacked in the rows of a parameter, by its name; 1 by default.
     """
     for name, parameter in module.named_parameters():
         if parameter.dim() < 2:
             nn.init.zeros_(parameter)
         else:
-            for block in _blocks(parameter, (gates or {}).get(name, 1)):
+            for block in parameter.detach().chunk((gates or {}).get(name, 1)):
                 nn.init.xavier_uniform_(block)
 
 
@@ -44,7 +42,3 @@ def open_gates(module: nn.Module, bias: float) -> None:
         elif isinstance(part, TreeCell):
             for gate in part.gate_biases():
                 nn.init.constant_(gate.detach(), bias)
-
-
-def _blocks(parameter: Tensor, n: int) -> tuple[Tensor, ...]:
-    return parameter.detach().chunk(n)

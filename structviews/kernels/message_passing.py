@@ -17,9 +17,8 @@ from torch import Tensor
 
 from structviews.batches.trees import TreeBatch
 from structviews.errors import InputError
-from structviews.kernels.cells import Children, TreeCell
-from structviews.kernels.child_sum import ChildSumCell
-from structviews.kernels.steps import EPSILON
+from structviews.kernels.cells import Children, Results, TreeCell, lstm_state
+from structviews.kernels.child_sum import ChildSumCell, cosine
 
 
 def load() -> Any:
@@ -54,10 +53,8 @@ def require(device: torch.device) -> None:
         ) from None
 
 
-def run(cell: TreeCell, inputs: Tensor, trees: TreeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-    """States ``(N, H)`` in sorted order, root states ``(B, H)``, and attention ``(E,)`` or None.
-
-    Attention is in the order of ``TreeBatch.children``.
+def run(cell: TreeCell, inputs: Tensor, trees: TreeBatch) -> Results:
+    """The results of a cell, with states ``(N, H)`` in sorted order.
 
     Raises:
         InputError: if DGL is missing.
@@ -116,10 +113,10 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
     x = inputs[trees.words]
     inner = x[trees.n_leaves :]
     graph.ndata["iou"] = cell.input(x).to(x.dtype)
-    graph.ndata["forget"] = _below_leaves(cell.input_forget(inner).to(x.dtype), trees)
-    graph.ndata["h"], graph.ndata["c"] = _gates(graph.ndata["iou"])  # final for leaves
+    graph.ndata["forget"] = F.pad(cell.input_forget(inner).to(x.dtype), (0, 0, trees.n_leaves, 0))  # none of leaves
+    graph.ndata["h"], graph.ndata["c"] = lstm_state(*graph.ndata["iou"].chunk(3, dim=1))  # final for leaves
     if cell.attention:
-        graph.ndata["query"] = _below_leaves(cell.query(inner).to(x.dtype), trees)
+        graph.ndata["query"] = F.pad(cell.query(inner).to(x.dtype), (0, 0, trees.n_leaves, 0))
         graph.edata["number"] = torch.arange(trees.n_edges, device=x.device)
     cosines, numbers = [x.new_zeros(0)], [trees.rank[:0]]
 
@@ -128,19 +125,18 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
         f = torch.sigmoid(edges.dst["forget"] + cell.recurrent_forget(h))
         if not cell.attention:
             return {"sums": torch.cat([h, f * c], dim=1)}
-        cosine = _cosine(edges.dst["query"], cell.key(h).to(x.dtype))
-        cosines.append(cosine)
+        cosines.append(cosine(edges.dst["query"], cell.key(h).to(x.dtype)))
         numbers.append(edges.data["number"])
         # A cosine is at most 1, so its exponential cannot overflow.
-        weight = cosine.exp()[:, None]
+        weight = cosines[-1].exp()[:, None]
         return {"sums": torch.cat([weight * h, f * c, weight], dim=1)}
 
     def update(nodes: Any) -> dict[str, Tensor]:
         h, c, total = nodes.data["sums"].tensor_split([cell.hidden, 2 * cell.hidden], dim=1)
         if cell.attention:
             h = h / total
-        h, c = _gates(nodes.data["iou"] + cell.recurrent(h), c)
-        return {"h": h, "c": c}
+        i, o, u = (nodes.data["iou"] + cell.recurrent(h)).chunk(3, dim=1)
+        return dict(zip(("h", "c"), lstm_state(i, o, u, c), strict=True))
 
     graph.prop_nodes(_levels(trees), message, dgl.function.sum("sums", "sums"), update)
     if not cell.attention:
@@ -153,20 +149,3 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
 def _levels(trees: TreeBatch) -> list[Tensor]:
     """The nodes of each level above the leaves."""
     return [torch.arange(start, end, device=trees.rank.device) for start, end in pairwise(trees.levels[1:])]
-
-
-def _below_leaves(values: Tensor, trees: TreeBatch) -> Tensor:
-    """Rows ``(N - leaves, H)`` of inner nodes, preceded by zeros for the leaves."""
-    return F.pad(values, (0, 0, trees.n_leaves, 0))
-
-
-def _gates(iou: Tensor, c_sum: Tensor | float = 0.0) -> tuple[Tensor, Tensor]:
-    i, o, u = iou.chunk(3, dim=1)
-    c = torch.sigmoid(i) * torch.tanh(u) + c_sum
-    return torch.sigmoid(o) * torch.tanh(c), c
-
-
-def _cosine(query: Tensor, key: Tensor) -> Tensor:
-    """Cosine ``(K,)`` of the rows of ``(K, H)``."""
-    norms = (query.square().sum(dim=1) + EPSILON).sqrt() * (key.square().sum(dim=1) + EPSILON).sqrt()
-    return (query * key).sum(dim=1) / norms

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from structviews.batches.trees import Level, NodeRows, TreeBatch
 from structviews.kernels import steps
-from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell
+from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state
 from structviews.kernels.initialisation import xavier
 
 
@@ -41,16 +41,13 @@ class BinaryCell(TreeCell):
         return products
 
     def leaf(self, x: Tensor) -> State:
-        i, o, u = (x + self.bias).chunk(3, dim=1)
-        c = torch.sigmoid(i) * torch.tanh(u)
-        return torch.sigmoid(o) * torch.tanh(c), c
+        return lstm_state(*(x + self.bias).chunk(3, dim=1))
 
     def node(self, x: Tensor, children: Children) -> State:
         h, c = children.pairs
         bias = torch.cat([self.bias, self.bias_forget, self.bias_forget])
         i, o, u, *f = (self.recurrent(h.flatten(1)) + bias).chunk(5, dim=1)
-        c = torch.sigmoid(i) * torch.tanh(u) + (torch.sigmoid(torch.stack(f, dim=1)) * c).sum(dim=1)
-        return torch.sigmoid(o) * torch.tanh(c), c
+        return lstm_state(i, o, u, (torch.sigmoid(torch.stack(f, dim=1)) * c).sum(dim=1))
 
     def of_leaf(self) -> tuple[Tensor, Tensor]:
         """Folded weight and bias of a leaf's gates."""
@@ -87,22 +84,13 @@ class _Binary(torch.autograd.Function):
     apply: ClassVar[Callable[..., tuple[Tensor, Tensor]]]
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        trees: TreeBatch,
-        rows: NodeRows,
-        x: Tensor,
-        w_word: Tensor,
-        b_word: Tensor,
-        w_left: Tensor,
-        w_right: Tensor,
-        b_pair: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, trees: TreeBatch, rows: NodeRows, x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+        w_word, b_word, w_left, w_right, b_pair = parameters
         size, leaves, n_inner = w_left.shape[1], slice(0, rows.n_leaves), len(trees) - trees.n_leaves
         x_leaf = x.index_select(0, rows.words)
         leaf_gates = steps.multiply(x_leaf, w_word.T, b_word)
         h = x.new_empty(rows.n_leaves + n_inner, size)
-        c = torch.empty_like(h, dtype=steps.working_dtype(x.dtype))
+        c = torch.empty_like(h, dtype=torch.promote_types(x.dtype, torch.float32))
         sent, gates = x.new_empty(len(h), 5 * size), x.new_empty(n_inner, 5 * size)
 
         def send(left: slice, right: slice) -> None:
@@ -169,8 +157,8 @@ def _inner_gradients(
     size, levels, ops = h.shape[1], list(trees.upper_levels())[::-1], steps.on(h.device)
     d_gates, parent = torch.empty_like(gates), trees.parent - trees.n_leaves
     # Gradients of `sent`, by side and level: those of the parents' gates.
-    d_sent, rooms = rooms_by_level(levels, gates)
-    for level, *d_sides in zip(levels, *rooms, strict=True):
+    d_sent, by_level = buffers_by_level(levels, gates)
+    for level, *d_sides in zip(levels, *by_level, strict=True):
         at, slot = rows.at(level), trees.slot[level.nodes]
         by_h = h.new_empty(len(slot), size)
         *here, roots = sides_of(slice(0, len(slot)), level.sides)
@@ -229,7 +217,7 @@ def sides_of(nodes: slice, sides: Sequence[int]) -> tuple[slice, slice, slice]:
     return slice(nodes.start, right), slice(right, roots), slice(roots, nodes.stop)
 
 
-def rooms_by_level(levels: Sequence[Level], like: Tensor) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
+def buffers_by_level(levels: Sequence[Level], like: Tensor) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
     """For what the left children of these levels get, and the right ones, a row of the width of ``like`` each.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Recurrent networks over sentences in packed order, forward and backward, for the CPU.
+"""Recurrent networks over sentences in packed order, for the CPU: forward and backward, and without a backward pass.
 
 They have the parameters of PyTorch's modules, which on the CPU spend a third of their time accumulating the gradients
 of the recurrent weights step by step. Here these are one product over all steps. Whatever depends only on the word is
@@ -8,6 +8,9 @@ A cell is one step, forward and backward. With ``tanh(x) = 1 - 2 sigmoid(-2x)`` 
 for the weights that are folded for that, and for cells stored as ``C = -2c``. Products are in the dtype of storage,
 possibly half precision; what goes from step to step and all arithmetic have at least single precision. Rows of a step
 that begin a sentence come last and start from zeros: they have no product with a state.
+
+Without a backward pass (``run_inference``) nothing is kept, weights are prepared once (``runtime.products``), and only
+products may have less precision than the word vectors: for sigmoids, single precision is also faster.
 
 Shapes: m words, U distinct ones, B sentences, sorted by decreasing length; H hidden size of a direction, D directions,
 X input size; R rows of a step, the first ``old`` of which go on from the step before; G gates; P parts of H numbers
@@ -25,6 +28,7 @@ from torch.autograd.function import once_differentiable
 
 from structviews.batches.batch import Packing, WordIds
 from structviews.kernels import steps
+from structviews.runtime.products import ROWS, Product, prepared
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
@@ -42,21 +46,22 @@ class RecurrentCell(ABC):
         built_in: whether that module computes the same.
         gates: G, the number of gates.
         bare: how many of the gates, the first ones, get only a bias from the word.
-        parts: P.
+        carried: P.
     """
 
     module: ClassVar[type[nn.GRU] | type[nn.LSTM]]
     built_in: ClassVar[bool] = True
     gates: ClassVar[int]
     bare: ClassVar[int] = 0
-    parts: ClassVar[int] = 1
+    carried: ClassVar[int] = 1
 
     def __init__(self, w_state: Tensor, now: Tensor):
         self.size = w_state.shape[1]
         self.w_state = w_state
         self.one = now.new_ones(())
+        # Memory for gates and their gradients in the dtype of arithmetic, if they are stored in another.
         half = w_state.dtype != now.dtype
-        self._rooms = now.new_empty(2, len(now), self.gates * self.size) if half else None
+        self._buffers = now.new_empty(2, len(now), self.gates * self.size) if half else None
 
     @staticmethod
     def arranged(w_word: Tensor, w_state: Tensor, b_word: Tensor, b_state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -71,31 +76,26 @@ class RecurrentCell(ABC):
             stored: ``(R, G H)`` what words add to the gates, that of the tanh folded; overwritten with activations.
             before: ``(R, P H)`` what came from the step before.
             now: ``(R, P H)`` the same in the dtype of arithmetic; overwritten with what goes on.
-            old: see above.
+            old: how many of the rows go on.
         """
 
     @abstractmethod
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
-        """The backward pass of ``open``, with respect to unfolded pre-activations.
-
-        Args:
-            stored: ``(R, G H)`` activations.
-            before: ``(R, P H)`` as in ``open``.
-            d_now: ``(R, P H)`` gradient of what goes on; overwritten with that of what came.
-            d_stored: ``(R, G H)`` receives the gradient of the pre-activations.
-            old: see above.
+        """The backward pass of ``open``: ``d_now`` is overwritten with the gradient of what came from the step before,
+        and ``d_stored`` receives that of the unfolded pre-activations.
         """
 
     def gradient(self, stored: Tensor, before: Tensor, d_stored: Tensor) -> Tensor:
         """Gradient of ``w_state``, from the arguments of ``close`` for all steps together."""
         return d_stored.T @ before[:, : self.size]
 
-    def _active(self, stored: Tensor, room: int = 0) -> Tensor:
-        """``stored`` itself if it has the dtype of arithmetic, else memory for it that has."""
-        return stored if self._rooms is None else self._rooms[room, : len(stored)]
-
     def _working(self, stored: Tensor) -> Tensor:
-        return stored if self._rooms is None else self._active(stored).copy_(stored)
+        """Gates in the dtype of arithmetic: ``stored`` itself, or a copy."""
+        return stored if self._buffers is None else self._buffers[0, : len(stored)].copy_(stored)
+
+    def _gradients(self, d_stored: Tensor) -> Tensor:
+        """Memory for the gradients of gates in the dtype of arithmetic: ``d_stored`` itself if it has that."""
+        return d_stored if self._buffers is None else self._buffers[1, : len(d_stored)]
 
 
 class Gru(RecurrentCell):
@@ -131,7 +131,7 @@ class Gru(RecurrentCell):
         torch.lerp(n, now, z, out=now)
 
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
-        gates, d_gates = self._working(stored), self._active(d_stored, 1)
+        gates, d_gates = self._working(stored), self._gradients(d_stored)
         q, r, z, n = gates.chunk(4, dim=1)
         d_q, d_r, d_z, d_n = d_gates.chunk(4, dim=1)
         self._unmove(z, n, before.to(d_now.dtype), d_now, d_z, d_n)
@@ -180,7 +180,7 @@ class GruResetBefore(Gru):
         stored.copy_(gates)
 
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
-        gates, d_gates, h = self._working(stored), self._active(d_stored, 1), before.to(d_now.dtype)
+        gates, d_gates, h = self._working(stored), self._gradients(d_stored), before.to(d_now.dtype)
         r, z, n = gates.chunk(3, dim=1)
         d_r, d_z, d_n = d_gates.chunk(3, dim=1)
         self._unmove(z, n, h, d_now, d_z, d_n)
@@ -207,7 +207,7 @@ class Lstm(RecurrentCell):
 
     module = nn.LSTM
     gates = 4
-    parts = 2
+    carried = 2
 
     def __init__(self, w_state: Tensor, now: Tensor):
         super().__init__(w_state, now)
@@ -228,7 +228,7 @@ class Lstm(RecurrentCell):
         return c.mul_(f).addcmul_(i, s, value=4).sub_(i, alpha=2)
 
     def close(self, stored: Tensor, before: Tensor, d_now: Tensor, d_stored: Tensor, old: int) -> None:
-        gates, d_gates = self._working(stored), self._active(d_stored, 1)
+        gates, d_gates = self._working(stored), self._gradients(d_stored)
         i, f, s, o = gates.chunk(4, dim=1)
         d_i, d_f, d_s, d_o = d_gates.chunk(4, dim=1)
         dh, dc = d_now.chunk(2, dim=1)
@@ -251,21 +251,11 @@ class Lstm(RecurrentCell):
 def run(
     network: nn.RNNBase, kind: type[RecurrentCell], vectors: Tensor, ids: WordIds, packing: Packing
 ) -> tuple[Tensor, Tensor]:
-    """States ``(m, D H)`` in packed order and final states ``(D, B, H)``, as from PyTorch's modules.
+    """States ``(m, D H)`` in packed order and final states ``(D, B, H)``, as from PyTorch's modules of one layer.
 
-    Under autocast, the states have its dtype and the final states that of the vectors.
-
-    Args:
-        network: the parameters.
-        kind: the cell.
-        vectors: ``(U, X)`` vectors of the distinct words.
-        ids: the words in text order.
-        packing: the packed order.
-
-    Raises:
-        ValueError: if the network has several layers.
+    ``vectors (U, X)`` are those of the distinct words. Under autocast, the states have its dtype and the final states
+    that of the vectors.
     """
-    check_layers(network)
     dtype = steps.product_dtype(vectors)
     with torch.autocast(vectors.device.type, enabled=False):
         x, results = vectors.to(dtype), []
@@ -274,12 +264,6 @@ def run(
             results.append(_Direction.apply(kind, ids, packing, bool(direction), x, *weights))
         states, final = zip(*results, strict=True)
         return torch.cat(states, dim=1), torch.stack(final).to(vectors.dtype)
-
-
-def check_layers(network: nn.RNNBase) -> None:
-    """Raise ValueError if the network has several layers."""
-    if network.num_layers != 1:
-        raise ValueError(f"a network with {network.num_layers} layers: only one layer is supported")
 
 
 class _Direction(torch.autograd.Function):
@@ -296,24 +280,17 @@ class _Direction(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        kind: type[RecurrentCell],
-        ids: WordIds,
-        packing: Packing,
-        backwards: bool,
-        x: Tensor,
-        w_word: Tensor,
-        w_state: Tensor,
-        bias: Tensor,
+        ctx: Any, kind: type[RecurrentCell], ids: WordIds, packing: Packing, backwards: bool, *tensors: Tensor
     ) -> tuple[Tensor, Tensor]:
-        size, sizes, dtype = w_state.shape[1], packing.sizes.tolist(), steps.working_dtype(x.dtype)
+        x, w_word, w_state, bias = tensors
+        size, sizes, dtype = w_state.shape[1], packing.sizes.tolist(), torch.promote_types(x.dtype, torch.float32)
         bare = kind.bare * size
         of_words = steps.multiply(x, steps.folded(w_word, size).T, steps.folded(bias[bare:], size))
         if bare:
             of_words = torch.cat([bias[:bare].expand(len(x), bare), of_words], dim=1)
         gates = of_words.index_select(0, ids.inverse.index_select(0, packing.order))
-        previous, states = (gates.new_empty(len(gates), parts * size) for parts in (kind.parts, 1))
-        carried = x.new_zeros(sizes[0], kind.parts * size, dtype=dtype)
+        previous, states = (gates.new_empty(len(gates), n * size) for n in (kind.carried, 1))
+        carried = x.new_zeros(sizes[0], kind.carried * size, dtype=dtype)
         cell, old = kind(w_state, carried), 0
         for stored, before, result in _by_step(sizes, backwards, gates, previous, states):
             now = carried[: len(before)]
@@ -332,7 +309,7 @@ class _Direction(torch.autograd.Function):
         x, w_word, w_state, gates, previous = ctx.saved_tensors
         size, sizes = w_state.shape[1], ctx.sizes
         d_gates = torch.empty_like(gates)
-        d_carried = x.new_zeros(sizes[0], previous.shape[1], dtype=steps.working_dtype(x.dtype))
+        d_carried = x.new_zeros(sizes[0], previous.shape[1], dtype=torch.promote_types(x.dtype, torch.float32))
         if d_final is not None:
             d_carried[:, :size] = d_final
         cell = ctx.kind(w_state, d_carried)
@@ -355,3 +332,116 @@ def _by_step(sizes: Sequence[int], backwards: bool, *tensors: Tensor) -> list[tu
     """The rows of every tensor by step, from the first step to the last or in reverse."""
     parts = list(zip(*(tensor.split(sizes) for tensor in tensors), strict=True))
     return parts[::-1] if backwards else parts
+
+
+class _InferenceCell(ABC):
+    """A direction of a cell with its products; the gates are in PyTorch's order, with the tanh's folded."""
+
+    carried: ClassVar[int] = 1  # P
+
+    def __init__(self, weights: Sequence[Tensor], precision: str):
+        w_word, w_state, b_word, b_state = weights
+        self.size = w_state.shape[1]
+        self.one = w_word.new_ones(())
+        bias = b_word + b_state - self._prepare(w_state, b_state, precision)
+        self.of_word = Product(steps.folded(w_word, self.size), steps.folded(bias, self.size), precision)
+
+    @abstractmethod
+    def _prepare(self, w_state: Tensor, b_state: Tensor, precision: str) -> Tensor:
+        """Prepare the products of states; return what of their biases stays with them, the other is the word's."""
+
+    @abstractmethod
+    def step(self, gates: Tensor, state: Tensor) -> None:
+        """One step: from what words add to the gates ``(rows, G H)``, the state ``(rows, P H)`` is overwritten."""
+
+
+class _GruInference(_InferenceCell):
+    def _prepare(self, w_state: Tensor, b_state: Tensor, precision: str) -> Tensor:
+        stays = b_state.clone()
+        stays[: 2 * self.size] = 0  # the bias of n is multiplied by r
+        self.of_state = Product(w_state, stays, precision)
+        return stays
+
+    def step(self, gates: Tensor, state: Tensor) -> None:
+        sizes = 2 * self.size, self.size
+        r_and_z, n = gates.split_with_sizes(sizes, dim=1)
+        of_r_and_z, of_n = self.of_state(state).to(state.dtype).split_with_sizes(sizes, dim=1)
+        r, z = r_and_z.add_(of_r_and_z).sigmoid_().chunk(2, dim=1)
+        n.addcmul_(r, of_n, value=steps.FOLD).sigmoid_()
+        torch.lerp(torch.add(self.one, n, alpha=-2, out=n), state, z, out=state)
+
+
+class _GruResetBeforeInference(_InferenceCell):
+    def _prepare(self, w_state: Tensor, b_state: Tensor, precision: str) -> Tensor:
+        weights = w_state.split((2 * self.size, self.size))
+        self.of_r_and_z, self.of_n = (Product(weight, None, precision) for weight in weights)
+        return torch.zeros_like(b_state)
+
+    def step(self, gates: Tensor, state: Tensor) -> None:
+        r_and_z, n = gates.split_with_sizes((2 * self.size, self.size), dim=1)
+        r, z = r_and_z.add_(self.of_r_and_z(state)).sigmoid_().chunk(2, dim=1)
+        n.add_(self.of_n(r.mul_(state)), alpha=steps.FOLD).sigmoid_()
+        torch.lerp(torch.add(self.one, n, alpha=-2, out=n), state, z, out=state)
+
+
+class _LstmInference(_InferenceCell):
+    carried = 2
+
+    def _prepare(self, w_state: Tensor, b_state: Tensor, precision: str) -> Tensor:
+        self.of_state = Product(steps.folded(w_state, self.size), None, precision)
+        return torch.zeros_like(b_state)
+
+    def step(self, gates: Tensor, state: Tensor) -> None:
+        h, c = state.chunk(2, dim=1)
+        i, f, s, o = gates.add_(self.of_state(h)).sigmoid_().chunk(4, dim=1)
+        c.mul_(f).addcmul_(i, s, value=4).sub_(i, alpha=2)
+        torch.addcmul(o, o, c.sigmoid(), value=-2, out=h)
+
+
+_INFERENCE: dict[type[RecurrentCell], type[_InferenceCell]] = {
+    Gru: _GruInference,
+    GruResetBefore: _GruResetBeforeInference,
+    Lstm: _LstmInference,
+}
+
+
+@torch.no_grad()
+def run_inference(
+    network: nn.RNNBase,
+    kind: type[RecurrentCell],
+    vectors: Tensor,
+    ids: WordIds,
+    packing: Packing,
+    states: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Final states ``(B, D H)``; on request also the states ``(n, D H)``; both in the order of the text.
+
+    The network has one layer; ``vectors (U, X)`` are those of the distinct words. Under autocast, products are in bf16.
+    """
+    precision = "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
+    words, sizes = ids.inverse.index_select(0, packing.order), packing.sizes.tolist()
+    finals, outputs = [], []
+    with torch.autocast("cpu", enabled=False):
+        cells = prepared(
+            network, precision, lambda: [_INFERENCE[kind](each, precision) for each in network.all_weights]
+        )
+        for direction, cell in enumerate(cells):
+            of_words = cell.of_word(vectors)
+            state = vectors.new_zeros(sizes[0], cell.carried * cell.size)
+            every = vectors.new_empty(len(words) if states else 0, cell.size)
+            stop = len(words) if direction else 0
+            for n in reversed(sizes) if direction else sizes:
+                start, stop = (stop - n, stop - n) if direction else (stop, stop + n)
+                for first in range(0, n, ROWS):
+                    block = slice(first, min(first + ROWS, n))
+                    rows = words[start + block.start : start + block.stop]
+                    cell.step(of_words.index_select(0, rows).to(state.dtype), state[block])
+                if states:
+                    every[start : start + n] = state[:n, : cell.size]
+            finals.append(state[:, : cell.size])
+            outputs.append(every)
+    final = torch.cat(finals, dim=1).index_select(0, packing.sentence)
+    if not states:
+        return final, None
+    in_steps = torch.cat(outputs, dim=1)
+    return final, torch.empty_like(in_steps).index_copy_(0, packing.order, in_steps)

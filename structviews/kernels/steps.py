@@ -35,7 +35,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from structviews.batches.trees import Level
+from structviews.batches.trees import Level, blocks
 
 FOLD = -2.0
 # Added under the square roots of the cosine: the query of an unknown word may be the zero vector.
@@ -45,17 +45,14 @@ NUMBERS_AT_ONCE = 2**16
 # Rows per product on the CPU: MKL is up to a third slower on a long factor that is not split.
 ROWS = 2048
 
+Tensors = tuple[Tensor, ...]
+
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 
 
 class Attention(NamedTuple):
-    """Attention of a level's nodes over their children.
-
-    Attributes:
-        weight: ``(K,)`` weight of each child under its parent.
-        cosine: ``(K,)`` cosine of the parent's query and the child's key.
-        query_scale: ``(K,)`` inverse norm of the parent's query.
-        key_scale: ``(K,)`` inverse norm of the child's key.
+    """Attention over the children of a level, ``(K,)`` each: the weight of a child under its parent, the cosine of the
+    parent's query and the child's key, and the inverse norms of both.
     """
 
     weight: Tensor
@@ -85,11 +82,6 @@ def product_dtype(inputs: Tensor) -> torch.dtype:
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else inputs.dtype
 
 
-def working_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The dtype for arithmetic on values stored in ``dtype``."""
-    return torch.float32 if dtype in (torch.bfloat16, torch.float16) else dtype
-
-
 def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None, out: Tensor | None = None) -> Tensor:
     """``bias + rows @ weight`` for many rows, written to ``out`` if given."""
     size = max(len(rows), 1) if rows.is_cuda else ROWS
@@ -103,15 +95,16 @@ def multiply(rows: Tensor, weight: Tensor, bias: Tensor | None = None, out: Tens
     return out
 
 
-def sums_by_group(rows: Tensor, places: Tensor, starts: Tensor) -> Tensor:
-    """Sums ``(groups, ...)`` of the rows of each group.
+def sums_by_group(
+    rows: Tensor, places: Tensor, starts: Tensor, weight: Tensor | None = None, *, has_end: bool = False
+) -> Tensor:
+    """Sums ``(groups, ...)`` of the rows ``(m, ...)`` of each group, without gradients.
 
-    Args:
-        rows: ``(m, ...)``.
-        places: ``(n,)`` row indices, sorted by group.
-        starts: ``(groups,)`` start of each group in ``places``.
+    ``places (n,)`` are row indices sorted by group, with weights if given; ``starts`` is where each group begins in
+    them, with the end of the last one if ``has_end``.
     """
-    return embedding_bag(places, rows, starts, mode="sum")
+    # The function of torch.nn.functional does the same, after checks that take as long as a sentence's sums.
+    return torch.embedding_bag(rows, places, starts, False, 0, False, weight, has_end)[0]
 
 
 def open_gates(gates: Tensor, c: Tensor, h: Tensor) -> None:
@@ -122,10 +115,10 @@ def open_gates(gates: Tensor, c: Tensor, h: Tensor) -> None:
         c: ``(M, H)`` the children's contribution to the cells, or zeros; overwritten with the cells.
         h: ``(M, H)`` receives the states.
     """
-    for rows in blocks(len(h), h.shape[1]):
+    for rows in in_cache(h):
         stored = gates[rows]
         active = stored.to(c.dtype).sigmoid_()
-        _open(active.chunk(3, dim=1), c[rows], h[rows])
+        advance(active.chunk(3, dim=1), c[rows], h[rows])
         stored.copy_(active)  # no-op if `active` is `stored` itself
 
 
@@ -141,19 +134,19 @@ def open_pairs(children: Tensor, sent: Tensor, c: Tensor, gates: Tensor, nodes: 
         h: ``(M, H)`` receives the states.
     """
     cells = c[nodes]
-    for rows in blocks(len(h), h.shape[1]):
+    for rows in in_cache(h):
         left, right = children[rows].unbind(1)
         stored = gates[rows]
         # The fastest way to gather and add rows.
         total = embedding_bag(children[rows], sent, mode="sum")
-        active = torch.sigmoid(total.to(c.dtype), out=room_for(stored, c.dtype))
+        active = torch.sigmoid(total.to(c.dtype), out=_working(stored, c.dtype))
         *gates_of_node, f_left, f_right = active.chunk(5, dim=1)
         torch.mul(f_left, c.index_select(0, left), out=cells[rows])
-        _open(gates_of_node, cells[rows].addcmul_(f_right, c.index_select(0, right)), h[rows])
+        advance(gates_of_node, cells[rows].addcmul_(f_right, c.index_select(0, right)), h[rows])
         stored.copy_(active)
 
 
-def _open(gates: Sequence[Tensor], c: Tensor, h: Tensor) -> None:
+def advance(gates: Sequence[Tensor], c: Tensor, h: Tensor) -> None:
     """Cells and states from activations of i, o, s ``(m, H)``; ``c`` holds the children's contribution."""
     i, o, s = gates
     c.add_(i, alpha=-2).addcmul_(i, s, value=4)
@@ -170,33 +163,32 @@ def close_gates(gates: Tensor, c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Ten
         d_c: ``(M, H)`` gradient of the cells from the parents; overwritten with the full gradient.
         d_gates: ``(M, 3H)`` receives the gradient of the pre-activations.
     """
-    for rows in blocks(len(c), c.shape[1]):
+    for rows in in_cache(c):
         active, stored = gates[rows].to(c.dtype), d_gates[rows]
-        d_active = room_for(stored, c.dtype)
-        _close(active.chunk(3, dim=1), c[rows], d_h[rows], d_c[rows], d_active.chunk(3, dim=1))
+        d_active = _working(stored, c.dtype)
+        _retreat(active.chunk(3, dim=1), c[rows], d_h[rows], d_c[rows], d_active.chunk(3, dim=1))
         stored.copy_(d_active)
 
 
 def close_pairs(
     children: Tensor, c: Tensor, gates: Tensor, nodes: slice, d_h: Tensor, d_c: Tensor, d_gates: Tensor, below: Tensor
 ) -> None:
-    """The backward pass of ``open_pairs``.
+    """The backward pass of ``open_pairs``; ``children``, ``c`` and ``nodes`` as there.
 
     Args:
-        children, c, nodes: as in ``open_pairs``.
         gates: ``(M, 5H)`` activations.
         d_h: ``(M, H)`` gradient of the states.
         d_c: ``(M, H)`` gradient of the cells from the parents; overwritten with the full gradient.
         d_gates: ``(M, 5H)`` receives the gradient of the pre-activations, the same for what either child sent.
         below: ``(M, 2, H)`` receives the gradient of the children's cells.
     """
-    for rows in blocks(len(d_h), d_h.shape[1]):
+    for rows in in_cache(d_h):
         stored = d_gates[rows]
-        d_active = room_for(stored, c.dtype)
+        d_active = _working(stored, c.dtype)
         *active, f_left, f_right = gates[rows].to(c.dtype).chunk(5, dim=1)
         *d_of_node, d_left, d_right = d_active.chunk(5, dim=1)
         dc = d_c[rows]
-        _close(active, c[nodes][rows], d_h[rows], dc, d_of_node)
+        _retreat(active, c[nodes][rows], d_h[rows], dc, d_of_node)
         for side, (f, d_f) in enumerate(((f_left, d_left), (f_right, d_right))):
             cells = c.index_select(0, children[rows, side])
             _sigmoid_backward(cells.mul_(dc), f, grad_input=d_f)
@@ -204,8 +196,8 @@ def close_pairs(
         stored.copy_(d_active)
 
 
-def _close(gates: Sequence[Tensor], c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Sequence[Tensor]) -> None:
-    """The backward pass of ``_open``; adds to ``d_c``."""
+def _retreat(gates: Sequence[Tensor], c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Sequence[Tensor]) -> None:
+    """The backward pass of ``advance``; adds to ``d_c``."""
     i, o, s = gates
     d_i, d_o, d_s = d_gates
     d_h, t = d_h.to(c.dtype), c.sigmoid()
@@ -218,34 +210,24 @@ def _close(gates: Sequence[Tensor], c: Tensor, d_h: Tensor, d_c: Tensor, d_gates
 
 
 def sum_children(
-    level: Level,
-    children: Tensor,
-    sent: Tensor,
-    own_forget: Tensor,
-    h: Tensor,
-    c: Tensor,
-    weight: Tensor | None,
-    forget: Tensor,
-    h_sum: Tensor,
-    c_sum: Tensor,
+    level: Level, children: Tensor, gates: Tensors, below: Tensors, weight: Tensor | None, into: Tensors
 ) -> None:
     """Sum states and gated cells over the children of a Child-Sum level.
 
     Args:
         level: the level.
         children: ``(K,)`` rows of its children.
-        sent: ``(R, H)`` the children's part of the forget gates.
-        own_forget: ``(M, H)`` the nodes' part of the forget gates.
-        h, c: ``(R, H)`` states and cells.
+        gates: the children's part of the forget gates, ``(R, H)``, and the nodes' part, ``(M, H)``.
+        below: ``(R, H)`` states and cells.
         weight: ``(K,)`` attention, or None for a plain sum.
-        forget: ``(K, H)`` receives the activations of the forget gates.
-        h_sum: ``(M, H)`` receives the (weighted) sum of the states.
-        c_sum: ``(M, H)`` receives the sum of the cells times their forget gates.
+        into: receive the activations of the forget gates, ``(K, H)``, the (weighted) sum of the states, and the sum of
+            the cells times their forget gates, ``(M, H)``.
     """
-    for block, parts in _sibling_blocks(level.siblings, h.shape[1]):
+    (sent, own_forget), (h, c), (forget, h_sum, c_sum) = gates, below, into
+    for block, siblings in _sibling_blocks(level.siblings, h_sum):
         total = torch.zeros_like(h_sum[block], dtype=c.dtype)
         cells = c_sum[block].zero_()
-        for n, edges in parts:
+        for n, edges in siblings:
             rows = children[edges]
             f = sent.index_select(0, rows).to(c.dtype).add_(own_forget[block][:n]).sigmoid_()
             cells[:n].addcmul_(f, c.index_select(0, rows))
@@ -258,32 +240,20 @@ def sum_children(
 
 
 def spread_to_children(
-    level: Level,
-    children: Tensor,
-    forget: Tensor,
-    c: Tensor,
-    weight: Tensor | None,
-    d_h_sum: Tensor,
-    d_c: Tensor,
-    below_h: Tensor,
-    below_c: Tensor,
-    d_forget: Tensor,
-    d_own_forget: Tensor,
+    level: Level, children: Tensor, forget: Tensor, c: Tensor, weight: Tensor | None, above: Tensors, into: Tensors
 ) -> None:
-    """The backward pass of ``sum_children``.
+    """The backward pass of ``sum_children``; ``level``, ``children``, ``c`` and ``weight`` as there.
 
     Args:
-        level, children, c, weight: as in ``sum_children``.
         forget: ``(K, H)`` activations of the forget gates.
-        d_h_sum: ``(M, H)`` gradient of the (weighted) sum of the states.
-        d_c: ``(M, H)`` gradient of the sum of the cells.
-        below_h, below_c: ``(K, H)`` receive the gradients of the children's states and cells.
-        d_forget: ``(K, H)`` receives the gradient of the forget gates' pre-activations.
-        d_own_forget: ``(M, H)`` receives the same, summed over siblings.
+        above: ``(M, H)`` gradients of the (weighted) sum of the states, and of the sum of the cells.
+        into: receive the gradients of the children's states and cells and of the forget gates' pre-activations,
+            ``(K, H)``, and the last summed over siblings, ``(M, H)``.
     """
-    for block, parts in _sibling_blocks(level.siblings, c.shape[1]):
+    (d_h_sum, d_c), (below_h, below_c, d_forget, d_own_forget) = above, into
+    for block, siblings in _sibling_blocks(level.siblings, d_c):
         total = torch.zeros_like(d_c[block])
-        for n, edges in parts:
+        for n, edges in siblings:
             dc, f, d_h = d_c[block][:n], forget[edges].to(c.dtype), d_h_sum[block][:n]
             below_h[edges] = d_h if weight is None else d_h * weight[edges, None]
             torch.mul(dc, f, out=below_c[edges])
@@ -294,21 +264,14 @@ def spread_to_children(
 
 
 def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attention:
-    """Softmax over siblings of the cosine of the parent's query and the child's key.
-
-    Args:
-        level: the level.
-        children: ``(K,)`` rows of its children.
-        query: ``(M, H)`` queries of the level's nodes.
-        key: ``(R, H)`` keys.
-    """
-    dtype = working_dtype(query.dtype)
+    """Softmax over siblings of the cosine of the parent's query ``(M, H)`` and the child's key, a row of ``(R, H)``."""
+    dtype = torch.promote_types(query.dtype, torch.float32)
     product, key_square = torch.empty(2, len(children), dtype=dtype, device=key.device)
     query_square = torch.empty(len(query), dtype=dtype, device=key.device)
-    for block, parts in _sibling_blocks(level.siblings, key.shape[1]):
+    for block, siblings in _sibling_blocks(level.siblings, query):
         q = query[block].to(dtype)
         torch.linalg.vecdot(q, q, out=query_square[block])
-        for n, edges in parts:
+        for n, edges in siblings:
             k = key.index_select(0, children[edges]).to(dtype)
             torch.linalg.vecdot(q[:n], k, out=product[edges])
             torch.linalg.vecdot(k, k, out=key_square[edges])
@@ -322,33 +285,22 @@ def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attent
 
 
 def attend_backward(
-    level: Level,
-    children: Tensor,
-    query: Tensor,
-    key: Tensor,
-    attention: Attention,
-    h: Tensor,
-    d_h_sum: Tensor,
-    d_weight: Tensor,
-    d_key: Tensor,
-    d_query: Tensor,
+    level: Level, children: Tensor, vectors: Tensors, attention: Attention, h: Tensor, above: Tensors, into: Tensors
 ) -> None:
-    """The backward pass of ``attend``.
+    """The backward pass of ``attend``; ``level`` and ``children`` as there.
 
     Args:
-        level, children, query, key: as in ``attend``.
-        attention: the result of ``attend``.
+        vectors: its query and key.
+        attention: its result.
         h: ``(R, H)`` the states that were weighted.
-        d_h_sum: ``(M, H)`` gradient of the weighted sum of the states.
-        d_weight: ``(K,)`` other gradient of the weights.
-        d_key: ``(K, H)`` receives the gradient of the children's keys.
-        d_query: ``(M, H)`` receives the gradient of the queries.
+        above: gradient ``(M, H)`` of the weighted sum of the states, and other gradient ``(K,)`` of the weights.
+        into: receive the gradients of the queries, ``(M, H)``, and of the children's keys, ``(K, H)``.
     """
-    dtype, size = d_weight.dtype, key.shape[1]
-    d_weight = d_weight.clone()
-    for block, parts in _sibling_blocks(level.siblings, size):
+    (query, key), (d_h_sum, d_weight), (d_query, d_key) = vectors, above, into
+    dtype, d_weight = d_weight.dtype, d_weight.clone()
+    for block, siblings in _sibling_blocks(level.siblings, query):
         d_h = d_h_sum[block].to(dtype)
-        for n, edges in parts:
+        for n, edges in siblings:
             d_weight[edges] += torch.linalg.vecdot(d_h[:n], h.index_select(0, children[edges]).to(dtype))
     weight, cosine, query_scale, key_scale = attention
     weighted = weight * d_weight
@@ -356,17 +308,17 @@ def attend_backward(
     d_product = (d_cosine * query_scale * key_scale)[:, None]
     along_key = (d_cosine * cosine * key_scale.square())[:, None]
     along_query = (d_cosine * cosine * query_scale.square())[:, None]
-    for block, parts in _sibling_blocks(level.siblings, size):
+    for block, siblings in _sibling_blocks(level.siblings, query):
         q = query[block].to(dtype)
         total = torch.zeros_like(q)
-        for n, edges in parts:
+        for n, edges in siblings:
             k = key.index_select(0, children[edges]).to(dtype)
             total[:n].addcmul_(k, d_product[edges]).addcmul_(q[:n], along_query[edges], value=-1)
             d_key[edges] = k.mul_(along_key[edges]).neg_().addcmul_(q[:n], d_product[edges])
         d_query[block] = total
 
 
-def room_for(stored: Tensor, dtype: torch.dtype) -> Tensor:
+def _working(stored: Tensor, dtype: torch.dtype) -> Tensor:
     """A buffer of type ``dtype`` for values to store in ``stored``: ``stored`` itself if it has that type."""
     return stored if stored.dtype == dtype else torch.empty_like(stored, dtype=dtype)
 
@@ -376,23 +328,22 @@ def _sum_over_siblings(values: Tensor, parent: Tensor, n_parents: int) -> Tensor
     return values.new_zeros(n_parents).index_add_(0, parent, values)[parent]
 
 
-def blocks(n: int, size: int) -> Iterator[slice]:
-    """Cut ``n`` rows of length ``size`` into blocks."""
-    step = max(1, NUMBERS_AT_ONCE // size)
-    return (slice(start, min(start + step, n)) for start in range(0, n, step))
+def in_cache(rows: Tensor) -> Iterator[slice]:
+    """Cut rows ``(n, H)`` into blocks."""
+    return blocks(0, len(rows), max(1, NUMBERS_AT_ONCE // rows.shape[1]))
 
 
-def _sibling_blocks(siblings: Sequence[int], size: int) -> Iterator[tuple[slice, list[tuple[int, slice]]]]:
-    """Blocks of a level's nodes, each with the edges to its first children, to its second ones, ...
+def _sibling_blocks(siblings: Sequence[int], nodes: Tensor) -> Iterator[tuple[slice, list[tuple[int, slice]]]]:
+    """Blocks of a level's nodes ``(M, H)``, each with the edges to its first children, to its second ones, ...
 
     Each slice of edges comes with the number n of its parents, which are the first n nodes of the block.
     """
-    for block in blocks(siblings[0], size):
-        start, parts = 0, []  # start of the edges of this ordinal
+    for block in in_cache(nodes):
+        start, edges = 0, []  # start of the edges of this ordinal
         for n_nodes in siblings:
             if n_nodes <= block.start:
                 break
             end = min(n_nodes, block.stop)
-            parts.append((end - block.start, slice(start + block.start, start + end)))
+            edges.append((end - block.start, slice(start + block.start, start + end)))
             start += n_nodes
-        yield block, parts
+        yield block, edges

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import Contrastive, Direction
-from structviews.objectives.objective import Context, Inputs, promoted, view_letters
+from structviews.objectives.objective import Context, Inputs, view_letters
 from structviews.settings import Settings, setting
 
 # Kinds of agreement; `single` is of one view, the others of two or more.
@@ -103,7 +103,7 @@ class Consensus(Contrastive):
         self.log_temperature = nn.Parameter(start, requires_grad=config.learn_temperature)
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        views = [without_first_component(view, self.power_iterations) for view in promoted(views)]
+        views = [without_first_component(view, self.power_iterations) for view in views]
         queries, keys = self._sides(views)
         loss, metrics = self.contrast([[(queries * (-self.log_temperature).exp(), keys)]], context)
         metrics |= {"temperature": self.log_temperature.detach().exp()}
@@ -113,15 +113,15 @@ class Consensus(Contrastive):
 
     def _sides(self, views: list[Tensor]) -> Direction:
         """Query and key vectors, of views without their component, whose inner products are the agreements."""
-        units = [unit(total(views))] if self.agreement == "skip" else [unit(view) for view in views]
+        units = [unit(sum_of(views))] if self.agreement == "skip" else [unit(view) for view in views]
         if self.agreement == "multi+single":
             # (f_i + g_i) . (f_j + g_j) is the sum of the four cosines.
-            units = [total(units)]
+            units = [sum_of(units)]
         side = torch.cat(units, dim=1)
         if self.agreement != "multi":
             return side, side
         # f_i . (g_j + h_j) + ...: each view meets the sum of the others.
-        return side, torch.cat([total(units[:own] + units[own + 1 :]) for own in range(len(units))], dim=1)
+        return side, torch.cat([sum_of(units[:own] + units[own + 1 :]) for own in range(len(units))], dim=1)
 
     @torch.no_grad()
     def after_step(self) -> None:
@@ -134,7 +134,7 @@ class Consensus(Contrastive):
         return ""
 
 
-def total(vectors: Sequence[Tensor]) -> Tensor:
+def sum_of(vectors: Sequence[Tensor]) -> Tensor:
     """The sum of tensors of the same shape."""
     return reduce(torch.add, vectors)
 
@@ -147,11 +147,8 @@ def unit(vectors: Tensor) -> Tensor:
 def adjacent_cosines(views: Sequence[Tensor], following: Tensor) -> dict[str, Tensor]:
     """Mean cosines of adjacent sentences: ``adjacent_fg`` of a sentence in view f and the next one in view g.
 
-    Divided by the temperature, they are the curves of M figure 1.
-
-    Args:
-        views: vectors ``(B, D)`` of each view, without their component.
-        following: see ``Context.next``; the cosines are 0 if no sentence has a next one.
+    Divided by the temperature, they are the curves of M figure 1. The views ``(B, D)`` are without their component;
+    ``following`` is ``Context.next``. The cosines are 0 if no sentence has a next one.
     """
     units = dict(zip(view_letters(len(views)), map(unit, views), strict=True))
     (first,) = torch.where(following >= 0)
@@ -163,28 +160,17 @@ def adjacent_cosines(views: Sequence[Tensor], following: Tensor) -> dict[str, Te
 
 
 def without_first_component(vectors: Tensor, iterations: int) -> Tensor:
-    """Rows ``(B, D)`` without their first principal component: ``z - u u^T z`` (M section 3.2).
+    """Rows ``(B, D)``, not centred, without their first principal component: ``z - u u^T z`` (M section 3.2).
 
-    The gradient goes through the projection, not through ``u``.
-
-    Args:
-        vectors: the rows, not centred.
-        iterations: iterations of the power method; 0 removes nothing.
+    u is the first right singular vector by so many iterations of the power method (M supplement 1); 0 removes nothing.
+    It starts from the sum of the vectors, which is close to it. Computing ``Z^T (Z u)`` avoids the product ``Z^T Z`` or
+    ``Z Z^T``, which costs more than fewer than ``min(B, D) / 2`` iterations. The gradient goes through the projection,
+    not through u.
     """
     if not iterations:
         return vectors
-    u = first_component(vectors.detach(), iterations)
-    return vectors - (vectors @ u)[:, None] * u
-
-
-def first_component(vectors: Tensor, iterations: int) -> Tensor:
-    """First right singular vector ``(D,)`` of ``(B, D)`` up to sign, by the power method (M supplement 1).
-
-    It starts from the sum of the vectors, which is close to it, since they are not centred. Computing
-    ``Z^T (Z u)`` avoids the product ``Z^T Z`` or ``Z Z^T``, which costs more than the iterations if
-    there are fewer than ``min(B, D) / 2`` of them.
-    """
-    u = vectors.sum(dim=0)
+    z = vectors.detach()
+    u = z.sum(dim=0)
     for _ in range(iterations):
-        u = nn.functional.normalize(vectors.T @ (vectors @ u), dim=0)
-    return u
+        u = nn.functional.normalize(z.T @ (z @ u), dim=0)
+    return vectors - (vectors @ u)[:, None] * u

@@ -1,7 +1,7 @@
 """The contrastive loss: classifying a sentence's contexts among the sentences of the batch.
 
-Shapes: A anchors, M candidates, E dimension of a query or key, K maximum number of contexts of an
-anchor, R anchors in a block.
+Shapes: M sentences, which are anchors and candidates; E dimension of a query or key; K maximum number of contexts of
+an anchor; R anchors in a block.
 """
 
 import math
@@ -24,75 +24,42 @@ SCORES_AT_ONCE = 2**21
 Direction = tuple[Tensor, Tensor]
 
 
-class Contrast(NamedTuple):
-    """The contrastive loss of a batch.
-
-    Attributes:
-        loss: a scalar.
-        best: ``(A,)`` most probable candidate of each anchor, other than itself.
-        masked: share of the other candidates that were masked as duplicates, over anchors with contexts.
-    """
-
-    loss: Tensor
-    best: Tensor
-    masked: Tensor
-
-
-def contrastive_loss(
-    directions: Sequence[Direction],
-    anchors: Tensor,
-    positives: Tensor,
-    self_score: str = "masked",
-    same: Tensor | None = None,
-    left_out: bool = False,
-) -> Contrast:
+class _ContrastiveLoss(torch.autograd.Function):
     """Mean over anchors of the mean over their positives of ``-log p_ij``.
 
-    ``p_ij`` is the mean over directions of ``softmax_j(q_i . k_j)`` with a direction's queries and
-    keys. Anchors without positives are ignored; a batch without any positives has a loss of 0. Memory
-    is linear in the number of candidates.
+    ``p_ij`` is the mean over directions of ``softmax_j(q_i . k_j)`` with a direction's queries and keys ``(M, E)``.
+    Anchors without positives are ignored; a batch without any positives has a loss of 0.
+
+    Loss and gradient are computed together, block by block of anchors; scores are neither stored nor recomputed, so
+    memory is linear in the number of candidates. Returns also the most probable candidate ``(M,)`` of each anchor,
+    other than itself, and the share of the other candidates that were masked, over anchors with contexts.
 
     Args:
-        directions: queries and keys ``(M, E)`` of the candidates.
-        anchors: ``(A,)`` indices of the anchors among the candidates.
-        positives: ``(A, K)`` indices of their contexts among the candidates, padded with -1.
+        positives: ``(M, K)`` rows of the anchors' contexts, padded with -1.
         self_score: ``masked`` excludes an anchor from its own candidates; ``zero`` sets its score with
             itself to 0, as the quick-thoughts code does; ``positive`` makes it one of its own positives
-            if it has others.
+            if it has others, none of which can then be left out.
         same: ``(M,)`` integers, equal for equal sentences. If given, sentences equal to the anchor or to
             one of its positives are no candidates, except the positives themselves.
         left_out: whether a positive's softmax leaves out the anchor's other positives. They remain candidates for
-            ``best``, which compares all of them in one softmax.
-
-    Raises:
-        ValueError: if other positives are left out where the anchor is one.
+            the most probable one, which is found in one softmax of all.
     """
-    if left_out and self_score == "positive":
-        raise ValueError("an anchor that is one of its positives cannot be left out: leave out none, or mask it")
-    vectors = (side for direction in directions for side in direction)
-    return Contrast(*_ContrastiveLoss.apply(anchors, positives, self_score, same, left_out, *vectors))
-
-
-class _ContrastiveLoss(torch.autograd.Function):
-    """Computes loss and gradient together, block by block of anchors; scores are neither stored nor recomputed."""
 
     apply: ClassVar[Callable[..., tuple[Tensor, Tensor, Tensor]]]
 
     @staticmethod
     def forward(
-        ctx: Any,
-        anchors: Tensor,
-        positives: Tensor,
-        self_score: str,
-        same: Tensor | None,
-        left_out: bool,
-        *vectors: Tensor,
+        ctx: Any, positives: Tensor, self_score: str, same: Tensor | None, left_out: bool, *vectors: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         directions = list(zip(vectors[::2], vectors[1::2], strict=True))
+        anchors = torch.arange(len(positives), device=positives.device)
         gradients = [(torch.zeros_like(queries), torch.zeros_like(keys)) for queries, keys in directions]
-        weights = _weights(positives, self_score, vectors[0].dtype)
-        has_context = (positives >= 0).any(dim=1)
-        columns = torch.where(positives >= 0, positives, anchors[:, None])  # padding gets zero weight
+        there = positives >= 0
+        columns = torch.where(there, positives, anchors[:, None])  # padding gets zero weight
+        has_context = there.any(dim=1)
+        if self_score == "positive":  # the anchor is its last one
+            there = torch.cat([there, has_context[:, None]], dim=1)
+        weights = there.to(vectors[0].dtype) / (there.sum(dim=1, keepdim=True) * has_context.sum()).clamp(min=1)
         losses, best, masked = [], [], []
         rows = max(1, SCORES_AT_ONCE // len(vectors[0]))
         blocks = zip(*(tensor.split(rows) for tensor in (anchors, columns, weights, has_context)), strict=True)
@@ -106,19 +73,19 @@ class _ContrastiveLoss(torch.autograd.Function):
             scores = [queries[own] @ keys.T for queries, keys in directions]
             if left_out:
                 best.append(_best_other([_softmax(each.clone(), own, column, self_score, mask) for each in scores]))
-            parts = [_softmax(each, own, column, self_score, mask, left_out) for each in scores]
-            log_p = torch.stack([part.log_p for part in parts])
-            losses.append(-(weight * (log_p.logsumexp(dim=0) - math.log(len(parts)))).sum())
+            softmaxes = [_softmax(each, own, column, self_score, mask, left_out) for each in scores]
+            log_p = torch.stack([softmax.log_p for softmax in softmaxes])
+            losses.append(-(weight * (log_p.logsumexp(dim=0) - math.log(len(softmaxes)))).sum())
             if not left_out:
-                best.append(_best_other(parts))
+                best.append(_best_other(softmaxes))
             masked.append((mask & counts[:, None]).sum() if mask is not None else counts.new_zeros(()))
             if any(ctx.needs_input_grad):
                 # Each direction's share of p at the positives.
                 shares = weight * log_p.softmax(dim=0)
-                for part, share, (queries, keys), (d_queries, d_keys) in zip(
-                    parts, shares, directions, gradients, strict=True
+                for softmax, share, (queries, keys), (d_queries, d_keys) in zip(
+                    softmaxes, shares, directions, gradients, strict=True
                 ):
-                    d_scores = _score_gradient(part, own, column, share, left_out)
+                    d_scores = _score_gradient(softmax, own, column, share, left_out)
                     d_queries.index_add_(0, own, d_scores @ keys)
                     d_keys.addmm_(d_scores.T, queries[own])
         ctx.save_for_backward(*(gradient for pair in gradients for gradient in pair))
@@ -130,7 +97,7 @@ class _ContrastiveLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_loss: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        return (None, None, None, None, None, *(d_loss * gradient for gradient in ctx.saved_tensors))
+        return (None, None, None, None, *(d_loss * gradient for gradient in ctx.saved_tensors))
 
 
 class _Softmax(NamedTuple):
@@ -146,15 +113,6 @@ class _Softmax(NamedTuple):
     exponentials: Tensor
     total: Tensor
     log_p: Tensor
-
-
-def _weights(positives: Tensor, self_score: str, dtype: torch.dtype) -> Tensor:
-    """Weight of each positive's ``-log p`` in the loss, ``(A, K)`` or with the anchor ``(A, K + 1)``."""
-    there = positives >= 0
-    if self_score == "positive":
-        there = torch.cat([there, there.any(dim=1, keepdim=True)], dim=1)
-    n_positives = there.sum(dim=1, keepdim=True)
-    return there.to(dtype) / (n_positives * (n_positives > 0).sum()).clamp(min=1)
 
 
 def _softmax(
@@ -187,26 +145,26 @@ def _softmax(
 def _best_other(directions: Sequence[_Softmax]) -> Tensor:
     """The most probable candidate ``(R,)`` other than the anchor."""
     # Proportional to p, scaled so that the largest does not underflow.
-    least = torch.stack([part.total for part in directions]).amin(dim=0)
+    least = torch.stack([softmax.total for softmax in directions]).amin(dim=0)
     first, *others = directions
     p = first.exponentials * (least - first.total).exp()
-    for part in others:
-        p.addcmul_(part.exponentials, (least - part.total).exp())
+    for softmax in others:
+        p.addcmul_(softmax.exponentials, (least - softmax.total).exp())
     return p.argmax(dim=1)
 
 
-def _score_gradient(part: _Softmax, own: Tensor, columns: Tensor, share: Tensor, left_out: bool) -> Tensor:
+def _score_gradient(softmax: _Softmax, own: Tensor, columns: Tensor, share: Tensor, left_out: bool) -> Tensor:
     """Gradient of the loss with respect to the scores ``(R, M)``; overwrites the exponentials.
 
     ``share`` is the weight of each ``log_p`` in this direction.
     """
     if left_out:  # the positives are not among the exponentials, the largest of which is 1 unless all are 0
-        scale = (share * (-part.total).clamp(max=0).exp()).sum(dim=1, keepdim=True)
-        return part.exponentials.mul_(scale).scatter_add_(1, columns, share * part.log_p.expm1())
+        scale = (share * (-softmax.total).clamp(max=0).exp()).sum(dim=1, keepdim=True)
+        return softmax.exponentials.mul_(scale).scatter_add_(1, columns, share * softmax.log_p.expm1())
     weight, k = share.sum(dim=1, keepdim=True), columns.shape[1]
-    gradient = part.exponentials.mul_(weight * (-part.total).exp()).scatter_add_(1, columns, -share[:, :k])
+    gradient = softmax.exponentials.mul_(weight * (-softmax.total).exp()).scatter_add_(1, columns, -share[:, :k])
     if share.shape[1] > k:
-        gradient.scatter_(1, own[:, None], weight * part.log_p[:, k:].exp() - share[:, k:])
+        gradient.scatter_(1, own[:, None], weight * softmax.log_p[:, k:].exp() - share[:, k:])
     return gradient
 
 
@@ -227,7 +185,7 @@ class Contrastive(Objective):
     """Base class of contrastive objectives: options and metrics.
 
     Args:
-        self_score, left_out: see ``contrastive_loss``.
+        self_score, left_out: see ``_ContrastiveLoss``.
         mask_duplicates: exclude candidates equal to the anchor or to one of its contexts, and log their share.
     """
 
@@ -240,12 +198,11 @@ class Contrastive(Objective):
 
     def contrast(self, pairs: Sequence[Sequence[Direction]], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, averaged over pairs of views, and the metrics."""
-        neighbours = context.neighbours
-        anchors = torch.arange(len(context), device=neighbours.device)
-        same = context.same if self.mask_duplicates else None
-        found = [contrastive_loss(pair, anchors, neighbours, self.self_score, same, self.left_out) for pair in pairs]
-        loss = torch.stack([contrast.loss for contrast in found]).mean()
-        hits = torch.stack([(contrast.best[:, None] == neighbours).sum() for contrast in found])
+        neighbours, same = context.neighbours, context.same if self.mask_duplicates else None
+        how = neighbours, self.self_score, same, self.left_out
+        found = [_ContrastiveLoss.apply(*how, *(side for direction in pair for side in direction)) for pair in pairs]
+        losses, best, masked = (torch.stack(each) for each in zip(*found, strict=True))
+        loss, hits = losses.mean(), (best[:, :, None] == neighbours).sum(dim=(1, 2))
         n_contexts = (neighbours >= 0).sum(dim=1)
         n_anchors = (n_contexts > 0).sum()
         # Chance level: all scores equal, nothing masked.
@@ -261,5 +218,5 @@ class Contrastive(Objective):
             "anchors": n_anchors,
         }
         if self.mask_duplicates:
-            metrics["masked"] = torch.stack([contrast.masked for contrast in found]).mean()
+            metrics["masked"] = masked.mean()
         return loss, metrics

@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from structviews.batches.batch import Batch, WordIds
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import SCORES_AT_ONCE
-from structviews.objectives.objective import Context, ContextWords, Inputs, Objective, preceding, promoted
+from structviews.objectives.objective import Context, ContextWords, Inputs, Objective, preceding
 from structviews.settings import Settings, setting
 from structviews.views.view import Encoded, View
 from structviews.views.word_tables import Words
@@ -97,7 +97,7 @@ class Generative(Objective):
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         if context.words is None or context.next is None:
             raise ValueError("this objective needs the words and the next sentences in the context")
-        (sentences,) = promoted(views)
+        (sentences,) = views
         decoded = sentences @ self.decoder.T
         words = context.words
         anchor = preceding(context.next)[words.sentence]  # the sentence that predicts each word, or -1
@@ -183,11 +183,7 @@ class _DrawnLoss(torch.autograd.Function):
 
 
 class LinearView(View):
-    """The mean word vector times the transposed decoder, ``U^T x`` (multi-view frameworks 2.2).
-
-    Args:
-        decoder: ``(X, D)`` U, owned by the objective.
-    """
+    """The mean word vector times the transposed decoder U ``(X, D)`` of the objective (multi-view frameworks 2.2)."""
 
     linear: ClassVar[bool] = True
 

@@ -29,7 +29,7 @@ class ContextWords:
     """The words of a batch and their vectors, for objectives that predict words, in text order.
 
     Attributes:
-        distinct: ``(U,)`` ids that occur; a joined context may contain an id several times.
+        distinct: ``(U,)`` ids that occur; those of several joined batches may repeat.
         inverse: ``(n,)`` index of each word's id in ``distinct``.
         sentence: ``(n,)`` row of each word's sentence, ascending.
         table: ``(V, word_dim)`` vectors of the vocabulary, without gradient.
@@ -52,7 +52,7 @@ class ContextWords:
     @classmethod
     def joined(cls, batches: Sequence["ContextWords"], rows: Sequence[int]) -> Self:
         """The words of several batches; ``rows`` are the row numbers of their first sentences."""
-        starts = _starts([len(batch.distinct) for batch in batches])
+        starts = [0, *accumulate(len(batch.distinct) for batch in batches[:-1])]
         vectors = [batch.vectors for batch in batches if batch.vectors is not None]
         return cls(
             distinct=torch.cat([batch.distinct for batch in batches]),
@@ -87,25 +87,20 @@ class Context:
     @classmethod
     def joined(cls, batches: Sequence["Context"]) -> Self:
         """The concatenated context of several batches; sentences of different batches are never contexts."""
-        rows = _starts([len(batch) for batch in batches])
+        starts = [0, *accumulate(len(batch) for batch in batches[:-1])]
         words = [batch.words for batch in batches if batch.words is not None]
         same = [batch.same for batch in batches if batch.same is not None]
-        numbered = list(zip(batches, rows, strict=True))
-        following = [_moved(batch.next, row) for batch, row in numbered if batch.next is not None]
+
+        def moved(rows: Sequence[Tensor]) -> Tensor:
+            return torch.cat([torch.where(each < 0, each, each + n) for each, n in zip(rows, starts, strict=True)])
+
+        following = [batch.next for batch in batches if batch.next is not None]
         return cls(
-            neighbours=torch.cat([_moved(batch.neighbours, row) for batch, row in numbered]),
+            neighbours=moved([batch.neighbours for batch in batches]),
             same=torch.cat(same) if same else None,
-            next=torch.cat(following) if following else None,
-            words=ContextWords.joined(words, rows) if words else None,
+            next=moved(following) if following else None,
+            words=ContextWords.joined(words, starts) if words else None,
         )
-
-
-def _starts(sizes: Sequence[int]) -> list[int]:
-    return [0, *accumulate(sizes[:-1])]
-
-
-def _moved(rows: Tensor, start: int) -> Tensor:
-    return torch.where(rows < 0, rows, rows + start)
 
 
 @dataclass(frozen=True)
@@ -157,12 +152,7 @@ class Objective(nn.Module, ABC):
 
     @classmethod
     def create(cls, name: str, inputs: Inputs, config: Settings | None = None) -> Self:
-        """The objective of this class, for views that it takes.
-
-        Args:
-            name: under which it is registered, for messages.
-            inputs: its inputs.
-            config: an instance of ``Config``; None for its defaults.
+        """The objective of this class, registered as ``name``; ``config`` None for its defaults.
 
         Raises:
             InputError: if it cannot use these views.
@@ -182,10 +172,10 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a batch, in single precision or better.
+        """The loss of a batch.
 
         Args:
-            views: vectors ``(B, D)`` of each view.
+            views: vectors ``(B, D)`` of each view, in single precision or better.
             context: relations between the sentences.
 
         Returns:
@@ -210,21 +200,11 @@ def view_letters(n: int) -> list[str]:
     return [chr(ord("f") + i) for i in range(n)]
 
 
-def promoted(vectors: Sequence[Tensor]) -> list[Tensor]:
-    """Convert half-precision vectors to single, since half precision is too coarse for scores of large vectors."""
-    return [v.float() if v.dtype in (torch.bfloat16, torch.float16) else v for v in vectors]
-
-
 def context_indices(document: Tensor, position: Tensor, distance: int) -> Tensor:
     """The contexts of each sentence of a batch: ``(B, K)`` int64, padded with -1.
 
-    ``j`` is a context of ``i`` if both are from the same document and their positions in the source
-    differ by 1 to ``distance``.
-
-    Args:
-        document: ``(B,)`` document of each sentence, in reading order.
-        position: ``(B,)`` its index in the document.
-        distance: maximum distance, c in the papers.
+    ``j`` is a context of ``i`` if both are from the same document ``(B,)``, in reading order, and their positions in
+    it ``(B,)`` differ by 1 to ``distance``, c in the papers.
     """
     # Sentences of a document are contiguous, so contexts are at most `distance` rows away.
     n = len(document)

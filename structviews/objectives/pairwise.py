@@ -8,7 +8,7 @@ from torch import Tensor
 
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import Contrastive, ContrastiveConfig
-from structviews.objectives.objective import Context, Inputs, promoted
+from structviews.objectives.objective import Context, Inputs
 from structviews.settings import setting
 
 
@@ -42,4 +42,4 @@ class Pairwise(Contrastive):
         super().__init__(config.self_score, config.mask_duplicates, config.other_contexts == "left-out")
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        return self.contrast([[(f, g), (g, f)] for f, g in combinations(promoted(views), 2)], context)
+        return self.contrast([[(f, g), (g, f)] for f, g in combinations(views, 2)], context)

@@ -16,7 +16,7 @@ from torch import Tensor
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import MASKED, Contrastive, ContrastiveConfig
-from structviews.objectives.objective import Context, Inputs, promoted
+from structviews.objectives.objective import Context, Inputs
 from structviews.settings import setting
 
 
@@ -88,7 +88,7 @@ class QuickThoughts(Contrastive):
             )
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        f, g = promoted(views)
+        f, g = views
         if self.config.loss == "softmax" and (self.config.negatives == "batch" or not self.training):
             return self.contrast([[(f, g)]], context)
         return self._among(f, g, context)
@@ -122,17 +122,12 @@ class QuickThoughts(Contrastive):
         return loss, metrics
 
     def _losses(self, scores: Tensor, neighbours: Tensor, negatives: Tensor) -> Tensor:
-        """The loss of each sentence ``(N,)``, averaged over its contexts j; its negatives are k.
+        """The loss of each sentence ``(N,)``, averaged over its contexts j; its negatives ``(N, N)`` are k.
 
         ``softmax``: ``-log`` of the context's softmax among the negatives and all contexts, and the sentence itself,
         with the score 0, if ``self_score`` is ``zero``. ``binary``: ``-log sigmoid(s_ij)``, plus the sum over negatives
         of ``-log sigmoid(-s_ik)``: negative sampling (Mikolov et al. 2013, eq. 4), with sentences for words.
         ``margin``: the sum over negatives of ``max(0, margin - s_ij + s_ik)``.
-
-        Args:
-            scores: ``(N, N)`` of each sentence with each candidate.
-            neighbours: ``(N, K)`` contexts of each sentence, padded with -1.
-            negatives: ``(N, N)`` which candidates are its negatives.
         """
         columns = neighbours.clamp(min=0)
         if self.config.loss == "binary":
@@ -149,12 +144,9 @@ class QuickThoughts(Contrastive):
 
 
 def eligible(neighbours: Tensor, same: Tensor | None = None) -> Tensor:
-    """Which sentences may be negatives of which, ``(N, N)``: all but itself and its contexts.
+    """Which sentences may be negatives of which, ``(N, N)``.
 
-    Args:
-        neighbours: ``(N, K)`` contexts of each sentence, padded with -1.
-        same: ``(N,)`` integers, equal for equal sentences. If given, sentences equal to the anchor or to one of its
-            contexts are none either.
+    All but itself and its contexts ``(N, K)``; none that is the same, see ``Context``, as one of these.
     """
     related = _contexts(neighbours) | torch.eye(len(neighbours), dtype=torch.bool, device=neighbours.device)
     if same is not None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from structviews.kernels.initialisation import xavier
 from structviews.objectives import OBJECTIVES
-from structviews.objectives.objective import Context, Inputs, Objective, promoted
+from structviews.objectives.objective import Context, Inputs, Objective
 from structviews.settings import Settings, setting
 
 
@@ -57,7 +57,7 @@ class SimCse(Objective):
         xavier(self.head)
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        first, second = (F.normalize(self.head(vectors), dim=1) for vectors in promoted(views))
+        first, second = (F.normalize(self.head(vectors), dim=1) for vectors in views)
         scores = first @ second.T / self.temperature
         own = torch.arange(len(scores), device=scores.device)
         loss = F.cross_entropy(scores, own)

@@ -17,7 +17,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from structviews.kernels.initialisation import xavier
 from structviews.objectives import OBJECTIVES
-from structviews.objectives.objective import Context, Inputs, Objective, preceding, promoted
+from structviews.objectives.objective import Context, Inputs, Objective, preceding
 from structviews.settings import Settings, setting
 
 # Scores in a block of words, R x V: 32 MB in single precision.
@@ -80,7 +80,7 @@ class SkipThought(Objective):
         words = context.words
         if words is None or words.vectors is None or context.next is None:
             raise ValueError("this objective needs the words, their vectors and the next sentences in the context")
-        (sentences,) = promoted(views)
+        (sentences,) = views
         order, sizes = words.packing.order, words.packing.sizes
         sentence, targets = words.sentence[order], words.distinct[words.inverse][order]
         # Each word's decoder reads the word before it, and zeros at the first of a sentence.

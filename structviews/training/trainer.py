@@ -27,7 +27,6 @@ from structviews.training.checkpoint import Progress, check_source, load_state, 
 from structviews.training.data import Data, Inputs, Step
 from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.training.ranks import Agreement, Ranks
-from structviews.views.word_tables import WordTable
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
 
 VALIDATION_BATCHES = 25
@@ -87,7 +86,8 @@ class Training:
             else "lower --hidden, --word-dim or --vocabulary",
         )
         torch.manual_seed(config.optimisation.seed)
-        self.model = build_model(config, self.vocabularies, fixed, self.blueprint).to(self.device)
+        self.model = build_model(config, self.vocabularies, fixed, self.blueprint, config.views.tree_backend)
+        self.model.to(self.device)
         if encoder and self.blueprint and not begun:
             weights = load_encoder(encoder.folder).model.state_dict()
             for view in self.model.views:
@@ -98,11 +98,6 @@ class Training:
             fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words.", f"{CONTEXTUAL}.words.", ".frequencies"]
             fresh += [".objective."] * (source_objective != config.objective.name)
             start_from(source, self.model, n_source_words, fresh)
-        for view in self.model.views:
-            view.tree_backend = config.views.tree_backend
-        for table in self.model.modules():
-            if isinstance(table, WordTable):
-                table.sparse = not config.optimisation.dense_adam
         self.data = Data(config, self.inputs, self.vocabularies, self.model, self.blueprint, self.ranks, self.device)
         self.steps = self.data.steps
         # Views with a learning rate of their own come last.

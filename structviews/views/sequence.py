@@ -9,7 +9,7 @@ from torch.nn.utils.rnn import PackedSequence
 
 from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
-from structviews.kernels import recurrent, recurrent_inference
+from structviews.kernels import recurrent
 from structviews.kernels.initialisation import xavier
 from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm, RecurrentCell
 from structviews.settings import Settings, setting
@@ -72,7 +72,7 @@ class Sequence(View):
         vectors, network, kind = words.rows(ids), self.network, self.kind
         packing = batch.packing
         if not torch.is_grad_enabled() and not vectors.is_cuda:
-            vector, outputs = recurrent_inference.run(network, kind, vectors, ids, packing, states)
+            vector, outputs = recurrent.run_inference(network, kind, vectors, ids, packing, states)
             return Encoded(vector, outputs, batch.offsets if states else None)
         if vectors.is_cuda and kind.built_in:  # cuDNN runs the whole sequence; on the CPU PyTorch's modules are slow
             inputs = embedding(ids.inverse[packing.order], vectors)

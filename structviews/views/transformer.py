@@ -1,13 +1,12 @@
 """The view of a pretrained transformer, trained further beside the other views."""
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
@@ -108,7 +107,9 @@ class Transformer(View):
         return any(getattr(self.network.config, share, 0) for share in DROPOUTS)
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        pieces = batch.sentence_pieces
+        pieces = batch.pieces
+        if pieces is None:
+            raise ValueError("the batch has no pieces of an encoder: collate it with an aligner")
         vector, of_pieces = sentence_states(self.network, self.padding, pieces, self.pooling, states)
         if of_pieces is None:
             return Encoded(vector)
@@ -130,29 +131,19 @@ def freeze_below(network: Any, n_trained: int) -> None:
         raise InputError(f"top_layers = {n_trained}: the encoder has {depth} layers: give at most {depth}")
     try:
         with torch.inference_mode(False), torch.enable_grad():
-            below, above = _computed_from(copy.deepcopy(network), depth - n_trained)
+            copied = copy.deepcopy(network).eval()  # a forward pass may leave hooks
+            parameters = list(copied.parameters())
+            pieces = torch.zeros(1, 2, dtype=torch.long, device=network.device)
+            found = copied(input_ids=pieces, output_hidden_states=True)
+            below, above = (
+                torch.autograd.grad(states.sum(), parameters, retain_graph=True, allow_unused=True)
+                for states in (found.hidden_states[depth - n_trained], found.last_hidden_state)
+            )
     except RuntimeError:
         if network.device.type == "meta":
             return
         raise
-    if not any(over and not under for over, under in zip(above, below, strict=True)):
+    if not any(over is not None and under is None for over, under in zip(above, below, strict=True)):
         raise InputError(f"top_layers = {n_trained}: the encoder's layers share their weights: leave it out")
-    for parameter, frozen in zip(network.parameters(), below, strict=True):
-        parameter.requires_grad_(not frozen)
-
-
-def _computed_from(network: Any, layer: int) -> tuple[list[bool], list[bool]]:
-    """Whether each parameter is one that a layer's states are computed from, and the last states.
-
-    Leaves hooks on the network, which cannot be pickled: give a copy.
-    """
-    parameters = list(network.parameters())
-    pieces = torch.zeros(1, 2, dtype=torch.long, device=parameters[0].device)
-    found = network.eval()(input_ids=pieces, output_hidden_states=True)
-    return _depends(found.hidden_states[layer], parameters), _depends(found.last_hidden_state, parameters)
-
-
-def _depends(states: Tensor, parameters: Sequence[Tensor]) -> list[bool]:
-    """Whether states depend on each of the parameters."""
-    found = torch.autograd.grad(states.sum(), parameters, retain_graph=True, allow_unused=True)
-    return [each is not None for each in found]
+    for parameter, gradient in zip(network.parameters(), below, strict=True):
+        parameter.requires_grad_(gradient is None)

@@ -10,9 +10,8 @@ from structviews.batches.batch import Batch, WordIds
 from structviews.kernels import dispatch
 from structviews.kernels.cells import TreeCell
 from structviews.kernels.child_sum import ChildSumCell
-from structviews.kernels.child_sum_gru import ChildSumGruCell
 from structviews.kernels.nary import BinaryCell
-from structviews.kernels.nary_gru import BinaryGruCell
+from structviews.kernels.tree_gru import BinaryGruCell, ChildSumGruCell
 from structviews.settings import Settings
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, View
@@ -35,29 +34,26 @@ class TreeView(View):
         self.word_dim = word_dim
         self.cell: TreeCell = self.make_cell(word_dim, dim)
 
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        trees = dispatch.run(self.cell, words.rows(ids), ids, batch, self.tree_backend)
+        if not states:
+            return Encoded(trees.roots)
+        offsets = batch.offsets
+        if self.cell.binary:  # 2n - 1 nodes for n words
+            offsets = 2 * offsets - torch.arange(len(offsets), device=offsets.device)
+        return Encoded(trees.roots, trees.states, offsets, trees.attention)
+
 
 class DependencyView(TreeView):
     """A cell over dependency trees, whose nodes are the words."""
 
     needs: ClassVar[str] = "dependency"
 
-    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.dependency, self.tree_backend)
-        return Encoded(trees.roots, trees.states, batch.offsets, trees.attention) if states else Encoded(trees.roots)
-
 
 class ConstituencyView(TreeView):
     """A cell over binary constituency trees with words at the leaves."""
 
     needs: ClassVar[str] = "constituency"
-
-    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
-        trees = dispatch.run(self.cell, words.rows(ids), ids, batch.constituency, self.tree_backend)
-        if not states:
-            return Encoded(trees.roots)
-        # A sentence of n words has 2n - 1 nodes.
-        offsets = 2 * batch.offsets - torch.arange(len(batch) + 1, device=batch.device)
-        return Encoded(trees.roots, trees.states, offsets)
 
 
 @VIEWS.register("dep")
@@ -76,7 +72,7 @@ class DependencySum(DependencyView):
 
 @VIEWS.register("dep-gru")
 class DependencyGru(DependencyView):
-    """Child-Sum Tree-GRU (Zhou et al. 2016); see ``kernels.child_sum_gru``."""
+    """Child-Sum Tree-GRU (Zhou et al. 2016); see ``kernels.tree_gru``."""
 
     make_cell = ChildSumGruCell
 
@@ -90,25 +86,20 @@ class Constituency(ConstituencyView):
 
 @VIEWS.register("const-gru")
 class ConstituencyGru(ConstituencyView):
-    """Binary Tree-GRU (after Kokkinos and Potamianos 2017); see ``kernels.nary_gru``."""
+    """Binary Tree-GRU (after Kokkinos and Potamianos 2017); see ``kernels.tree_gru``."""
 
     make_cell = BinaryGruCell
 
 
 def attention_weights(encoded: Encoded, batch: Batch) -> list[np.ndarray] | None:
-    """Attention weight of each word among the dependents of its head, for each sentence of a batch.
+    """Weights ``(n,)``, float32, of each word of each sentence among the dependents of its head, which add up to 1.
 
-    Args:
-        encoded: output of a dependency view for the batch, with states.
-        batch: the sentences.
-
-    Returns:
-        For each sentence, weights ``(n,)``, float32, in word order. The weights of a head's dependents sum to 1; the
-        root, which has no head, has NaN. None for a view without attention.
+    The root, which has no head, has NaN. None for a view without attention. ``encoded`` is a dependency view's output
+    for the batch, with states.
     """
     if encoded.attention is None:
         return None
-    trees = batch.dependency_trees
+    trees = batch.trees("dependency")
     weights = np.full(len(trees), np.nan, dtype=np.float32)
     weights[trees.words[trees.children].cpu().numpy()] = encoded.attention.detach().float().cpu().numpy()
     return np.split(weights, np.cumsum(batch.lengths)[:-1])

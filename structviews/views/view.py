@@ -96,20 +96,21 @@ class View(nn.Module, ABC):
 
 
 def create_view(
-    name: str, word_dim: int, dim: int, config: Settings | None = None, encoder: Blueprint | None = None
+    name: str,
+    word_dim: int,
+    dim: int,
+    config: Settings | None = None,
+    encoder: Blueprint | None = None,
+    tree_backend: str = "level",
 ) -> View:
-    """Create a view.
+    """Create the view that is registered as ``name``; see ``View`` for its dimensions and its tree backend.
 
-    Args:
-        name: registered name.
-        word_dim: dimension of the word vectors.
-        dim: dimension of the view's vector.
-        config: an instance of the view's ``Config``; None for its defaults.
-        encoder: for views that read the pieces of a pretrained encoder.
+    ``config`` is an instance of its ``Config``, None for its defaults; views that read pieces need an encoder.
 
     Raises:
         InputError: if there is no view of this name.
     """
     cls: type[View] = VIEWS[name]
-    given = (word_dim, dim, config or cls.Config())
-    return cls(*given, encoder) if cls.reads_pieces else cls(*given)
+    view = cls(word_dim, dim, config or cls.Config(), *([encoder] if cls.reads_pieces else []))
+    view.tree_backend = tree_backend
+    return view

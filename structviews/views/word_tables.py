@@ -69,7 +69,7 @@ class Words(nn.Module, ABC):
         further = ids.further
         if self.affine is not None:
             further = torch.addmm(self.affine[-1], further, self.affine[:-1])
-        return torch.cat([self.own_rows(ids.distinct[: -ids.n_further]), further])
+        return torch.cat([self.own_rows(ids.own), further])
 
     def shares(self, ids: WordIds) -> Tensor:
         """The frequency ``(U,)`` of each distinct word; 0 for words beyond the table.
@@ -87,12 +87,9 @@ class Words(nn.Module, ABC):
         return F.embedding(ids.inverse, self.rows(ids))
 
     def bag(self, ids: WordIds, starts: Tensor, mode: str = "sum") -> Tensor:
-        """Sum or mean ``(B, dim)`` of each sentence's word vectors, computed without ``lookup``'s ``(n, dim)`` tensor.
+        """Sum or mean (``mode``) ``(B, dim)`` of sentences' word vectors, without ``lookup``'s ``(n, dim)`` tensor.
 
-        Args:
-            ids: words of all sentences.
-            starts: ``(B,)`` start of each sentence in ``ids``.
-            mode: ``sum`` or ``mean``.
+        Sentences start at ``starts (B,)`` in ``ids``.
         """
         return F.embedding_bag(ids.inverse, self.rows(ids), starts, mode=mode)
 
@@ -100,22 +97,19 @@ class Words(nn.Module, ABC):
 class WordTable(Words):
     """Vectors learnt from scratch.
 
-    Attributes:
-        sparse: whether the gradient is sparse, with only the rows of the words that were read, as the optimiser
-            of ``train`` expects; PyTorch's own optimisers mostly expect a dense one.
-
     Args:
         n_words: number of rows, including the one for unknown words.
         dim: dimension of a vector.
         spread: vectors are initialised uniformly in ``[-spread, spread]``; 0 for Xavier initialisation
             (structured views 4.1), which gives small vectors for a large vocabulary.
+        sparse: whether the gradient is sparse, with only the rows of the words that were read, as the optimiser
+            of ``train`` expects; PyTorch's own optimisers mostly expect a dense one.
     """
 
-    sparse: bool = True
-
-    def __init__(self, n_words: int, dim: int, spread: float = 0.0):
+    def __init__(self, n_words: int, dim: int, spread: float = 0.0, sparse: bool = True):
         super().__init__()
         self.dim = dim
+        self.sparse = sparse
         self.weight = nn.Parameter(torch.empty(n_words, dim))
         if spread:
             nn.init.uniform_(self.weight, -spread, spread)

@@ -11,25 +11,20 @@ from corpora import (
     TINY,
     opened,
     random_trees,
-    small_config,
     tiny_corpus,
     tiny_rows,
     topic_corpus,
     topic_rows,
     write_corpus,
 )
-from torch.nn.utils.rnn import pack_padded_sequence
 
 from structviews.batches.batch import collate
 from structviews.batches.order import epoch_batches, held_out, n_batches
 from structviews.batches.reader import CorpusReader, prefetch
 from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import OPEN_SHARDS
-from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
-from structviews.model import build_model
 from structviews.objectives.objective import context_indices
-from structviews.views import VIEWS
 from structviews.words.vocabulary import Vocabulary
 
 ALL = ("tokens", "dependency", "constituency")
@@ -69,10 +64,12 @@ def test_a_batch_is_that_of_the_same_sentences_in_memory(reader_and_sentences):
             assert ids.distinct[ids.inverse].tolist() == reader.vocabularies[name].ids(list(words)).tolist()
             assert torch.equal(ids.distinct, expected.ids[name].distinct)
             assert torch.equal(ids.inverse, expected.ids[name].inverse)
+            for kind in ALL[1:]:
+                same_trees(getattr(ids, kind), getattr(expected.ids[name], kind))
         assert batch.document.tolist() == [places[i].document for i in rows]
         assert batch.position.tolist() == [places[i].position for i in rows]
-        same_trees(batch.dependency_trees, expected.dependency_trees)
-        same_trees(batch.constituency_trees, expected.constituency_trees)
+        for kind in ALL[1:]:
+            same_trees(batch.trees(kind), expected.trees(kind))
 
 
 @pytest.mark.parametrize("cut_off", [1, 2, 5, 1000])
@@ -97,25 +94,14 @@ def same_trees(trees, others):
         assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
 
 
-def test_vectors_from_disk_are_those_from_memory(reader_and_sentences):
-    reader, sentences, _ = reader_and_sentences
-    torch.manual_seed(0)
-    views = [name for name in VIEWS if not VIEWS[name].reads_pieces]
-    model = build_model(small_config("x.parsed", "run", views), reader.vocabularies)
-    rows = np.arange(0, len(sentences), 3)
-    memory = collate([sentences[i] for i in rows], reader.vocabularies, model.needs)
-    for a, b in zip(model.vectors(reader.batch(rows)), model.vectors(memory), strict=True):
-        assert torch.equal(a, b)
-
-
 def test_a_batch_has_what_is_needed_and_no_more(reader_and_sentences):
     reader, sentences, _ = reader_and_sentences
     batch = CorpusReader(reader.corpus, reader.vocabularies, ["dependency"]).batch(np.arange(3))
     assert batch.constituency is None
     with pytest.raises(ValueError, match="no constituency trees"):
-        _ = batch.constituency_trees
+        batch.trees("constituency")
     with pytest.raises(ValueError, match="no dependency trees"):
-        _ = collate(sentences[:2], reader.vocabularies, ["tokens"]).dependency_trees
+        collate(sentences[:2], reader.vocabularies, ["tokens"]).trees("dependency")
 
 
 def test_trees_that_the_corpus_lacks(tmp_path):
@@ -154,24 +140,6 @@ def test_sentences_beside_a_left_out_document_are_no_contexts(reader_and_sentenc
     assert (contexts >= 0).sum() == 2 * sum(n - 1 for n in np.unique(documents[rows], return_counts=True)[1])
 
 
-@pytest.mark.parametrize("lengths", [[3, 1, 4, 4, 2], [1], [5, 5], [1, 2, 3]])
-def test_packing_is_that_of_pytorch(lengths):
-    sentences = [ParsedSentence(tuple("abcdefg"[:n])) for n in lengths]
-    batch = collate(sentences, {"a": Vocabulary(["<unk>", *"abcdefg"])}, ["tokens"])
-    starts = np.cumsum([0, *lengths])
-    places = [torch.arange(starts[i], starts[i + 1]) for i in range(len(lengths))]
-    padded = torch.nn.utils.rnn.pad_sequence(places)
-    packed = pack_padded_sequence(padded, torch.tensor(lengths), enforce_sorted=False)
-    assert torch.equal(batch.packing.sizes, packed.batch_sizes)
-    assert [lengths[i] for i in packed.sorted_indices] == sorted(lengths, reverse=True)
-    # Sentences of equal length may come in any order: ours is that of the text.
-    ours = torch.from_numpy(np.argsort(-np.array(lengths), kind="stable"))
-    again = pack_padded_sequence(padded[:, ours], torch.tensor(lengths)[ours])
-    assert torch.equal(batch.packing.order, again.data)
-    assert batch.packing.order[batch.packing.rank].tolist() == list(range(sum(lengths)))
-    assert torch.equal(ours[batch.packing.sentence], torch.arange(len(lengths)))
-
-
 @pytest.mark.parametrize("shuffled", [False, True])
 @pytest.mark.parametrize(("n", "size"), SIZES)
 def test_an_epoch_covers_every_sentence_once_in_order(n, size, shuffled):
@@ -188,25 +156,21 @@ def test_an_epoch_covers_every_sentence_once_in_order(n, size, shuffled):
             assert len(whole) >= len(batches) - 1
 
 
-def test_batches_of_random_sentences_come_from_all_over_the_corpus():
-    batches, again = (list(epoch_batches(np.arange(5000), 50, 1, 0, shuffled=True)) for _ in range(2))
-    assert all(np.ptp(batch) > 2500 for batch in batches)
-    assert all(np.array_equal(*pair) for pair in zip(batches, again, strict=True))
-
-
 def test_epochs_differ_and_repeat_by_seed_and_number():
-    rows = np.arange(200)
-
-    def epoch(seed, number):
-        return [batch.tolist() for batch in epoch_batches(rows, 10, seed, number)]
+    def epoch(seed, number, **how):
+        return [batch.tolist() for batch in epoch_batches(np.arange(5000), 50, seed, number, **how)]
 
     assert epoch(1, 0) == epoch(1, 0)
     assert epoch(1, 0) != epoch(1, 1)
     assert epoch(1, 0) != epoch(2, 0)
-    firsts = [batch[0] for batch in epoch(1, 0) if batch[-1] - batch[0] == 9]
+    firsts = [batch[0] for batch in epoch(1, 0) if batch[-1] - batch[0] == 49]
     assert firsts != sorted(firsts)
-    boundaries = {min(batch[0] % 10 for batch in epoch(1, e) if batch[0] >= 10) for e in range(20)}
-    assert len(boundaries) > 5
+    assert (
+        len({min(batch[0] % 50 for batch in epoch(1, e) if batch[0] >= 50) for e in range(20)}) > 5
+    )  # where it is cut
+    shuffled = epoch(1, 0, shuffled=True)
+    assert shuffled == epoch(1, 0, shuffled=True)
+    assert all(np.ptp(batch) > 2500 for batch in shuffled)  # from all over the corpus
 
 
 def test_held_out_documents_stay_when_others_are_added():
@@ -224,40 +188,24 @@ def test_one_of_several_documents_is_held_out():
     assert not held_out(np.repeat(np.arange(9), 2), 1, 0.0).any()
     assert not held_out(np.zeros(9, dtype=int), 1, 1e-9).any()
     for seed in range(5):
-        chosen = held_out(np.repeat(np.arange(3), 2), seed, 1e-9)
-        assert chosen.sum() == 2
+        assert held_out(np.repeat(np.arange(3), 2), seed, 1e-9).sum() == 2
 
 
-def test_prefetch_keeps_order_and_goes_ahead():
-    made = []
-
+def test_prefetch_keeps_order_raises_errors_in_their_place_and_ends_with_its_reader():
     def items():
-        for i in range(50):
-            made.append(i)
-            yield i
-
-    assert list(prefetch(items(), depth=3)) == list(range(50)) == made
-    assert list(prefetch(iter([]))) == []
-
-
-def test_prefetch_raises_the_error_after_the_items_before_it():
-    def items():
-        yield 1
-        yield 2
+        yield from range(50)
         raise InputError("bad row")
 
-    reading = prefetch(items())
-    assert [next(reading), next(reading)] == [1, 2]
+    before = threading.active_count()
+    reading = prefetch(items(), depth=3)
+    assert [next(reading) for _ in range(50)] == list(range(50))
     with pytest.raises(InputError, match="bad row"):
         next(reading)
-
-
-def test_prefetch_stops_its_thread_when_the_reader_leaves():
-    before = threading.active_count()
-    reading = prefetch(itertools.count(), depth=2)
-    assert [next(reading), next(reading)] == [0, 1]
+    assert list(prefetch(iter([]))) == []
+    endless = prefetch(itertools.count(), depth=2)
+    assert [next(endless), next(endless)] == [0, 1]
     assert threading.active_count() == before + 1
-    reading.close()
+    endless.close()
     assert threading.active_count() == before
 
 

@@ -67,7 +67,7 @@ def check_pairs(trees, words, meaning):
     """The children of each row."""
     n = trees.levels[1]
     assert [meaning[row] for row in range(n)] == words
-    children = trees.children.T.tolist()
+    children = trees.children.view(-1, 2).tolist()
     assert [pair(meaning[a], meaning[b]) for a, b in children] == [meaning[n + i] for i in range(len(children))]
     for side, (leaves, places) in enumerate(zip(trees.leaves, trees.places, strict=True)):
         of_side = [row[side] for row in children]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees_for_tests import SHAPES, WORDS, chain, gum, sentences
+from trees_for_tests import SHAPES, WORDS, sentences
 
 from structviews.batches.batch import collate
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
@@ -28,7 +28,7 @@ def parents_and_children(sentences, kind):
 
 
 def schedule(sentences, kind):
-    return getattr(collate(sentences, {}, [kind]), f"{kind}_trees")
+    return collate(sentences, {}, [kind]).trees(kind)
 
 
 def check(sentences, kind):
@@ -104,8 +104,8 @@ def check_rows(some, kind):
     """Leaves are one row where their words are the same, and in a binary tree what they are to their parents."""
     vocabulary = Vocabulary([UNKNOWN, *WORDS[:-2]])
     batch = collate(some, {"words": vocabulary}, [kind])
-    trees, ids = getattr(batch, f"{kind}_trees"), batch.ids["words"]
-    rows = ids.nodes_of(trees)
+    trees, ids = batch.trees(kind), batch.ids["words"]
+    rows = getattr(ids, kind)
 
     def what(place):
         edge = trees.slot[place].item()
@@ -128,24 +128,11 @@ def check_rows(some, kind):
     assert rows.word_starts.tolist() == [sorted(words).index(word) for word in range(len(ids.distinct))]
 
 
-def test_words_know_the_trees_that_they_were_laid_over():
-    batch = collate([chain(3)], {"words": Vocabulary([UNKNOWN])}, ["dependency"])
-    other = collate([chain(3)], {}, ["constituency"])
-    with pytest.raises(ValueError, match="have no constituency trees"):
-        batch.ids["words"].nodes_of(other.constituency_trees)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes(kind, shape):
     check(SHAPES[shape], kind)
     check_rows(SHAPES[shape], kind)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_real_trees(kind):
-    some = gum(150)
-    check(some, kind)
 
 
 def test_moving_moves_all_tensors_and_keeps_the_rest():

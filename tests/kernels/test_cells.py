@@ -22,13 +22,12 @@ from trees_for_tests import (
 )
 
 from structviews import kernels
-from structviews.batches.batch import WordIds, collate
+from structviews.batches.batch import collate
 from structviews.kernels import dispatch
 from structviews.kernels.cells import LEVEL_PASSES
 from structviews.kernels.child_sum import ChildSumCell
-from structviews.kernels.child_sum_gru import ChildSumGruCell
 from structviews.kernels.nary import BinaryCell
-from structviews.kernels.nary_gru import BinaryGruCell
+from structviews.kernels.tree_gru import BinaryGruCell, ChildSumGruCell
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 X, H = 4, 5
@@ -40,58 +39,67 @@ CELLS = {
     "const-gru": (BinaryGruCell, "constituency"),
 }
 cells = pytest.mark.parametrize("name", CELLS)
-# Which words are the same, in sentences that have n of them together.
+
+
+class Numbered:
+    """Words that are all different, or all the same."""
+
+    def __init__(self, numbers):
+        self.numbers = numbers
+
+    def look_up(self, sentences):
+        return self.numbers(sum(map(len, sentences)), dtype=np.int64), None
+
+
+# Which words are the same.
 WORDINGS = {
-    "as in the text": lambda some, n: text_ids(some),
-    "all different": lambda some, n: WordIds.of(np.arange(n)),
-    "all the same": lambda some, n: WordIds.of(np.zeros(n, dtype=np.int64)),
+    "as in the text": lambda some: Vocabulary([UNKNOWN, *dict.fromkeys(t for each in some for t in each.tokens)]),
+    "all different": lambda some: Numbered(np.arange),
+    "all the same": lambda some: Numbered(np.zeros),
 }
 # DGL is an extra; test_dgl.py says when it is missing.
 BACKENDS = [name for name in kernels.BACKENDS if name != "dgl" or find_spec("dgl")]
 
 
-def text_ids(some):
-    """The words of sentences in a vocabulary that has them all."""
-    tokens = [token for sentence in some for token in sentence.tokens]
-    vocabulary = Vocabulary([UNKNOWN, *dict.fromkeys(tokens)])
-    return WordIds.of(vocabulary.ids(tokens))
-
-
 def make(name, some, input_dim=X, hidden=H, wording="as in the text"):
-    """A cell whose biases are not zero, vectors of the different words, the words, and the trees; float64."""
+    """A cell whose biases are not zero, vectors of the different words, the words, and the batch; float64."""
     torch.manual_seed(1)
     make_cell, kind = CELLS[name]
     cell = make_cell(input_dim, hidden).double()
     for parameter in cell.parameters():
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
-    batch = collate(some, {}, [kind])
-    ids = WORDINGS[wording](some, int(batch.lengths.sum()))
+    batch = collate(some, {"words": WORDINGS[wording](some)}, [kind])
+    ids = batch.ids["words"]
     vectors = torch.randn(len(ids.distinct), input_dim, dtype=torch.float64, requires_grad=True)
-    trees = getattr(batch, f"{kind}_trees")
-    return cell, vectors, ids.over(**{kind: trees}), trees
+    return cell, vectors, ids, batch
 
 
-def results_and_gradients(cell, vectors, ids, trees, backend):
-    """States, roots, attention, and the gradients by the vectors and by each parameter."""
-    results = dispatch.run(cell, vectors, ids, trees, backend)
-    named_results = {"states": results.states, "roots": results.roots, "attention": results.attention}
+def results_and_gradients(cell, vectors, ids, batch, backend, of=("states", "roots", "attention")):
+    """These results, and the gradients of a weighted sum of them by the vectors and by each parameter, if wanted."""
+    results = dispatch.run(cell, vectors, ids, batch, backend)
+    named_results = {name: getattr(results, name) for name in of}
     tensors = [result for result in named_results.values() if result is not None]
     generator = torch.Generator().manual_seed(2)
     weights = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t) for t in tensors]
     loss = sum((w * t).sum() for w, t in zip(weights, tensors, strict=True))
     named = {"vectors": vectors} | dict(cell.named_parameters())
+    named = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
+    if not tensors:
+        return named_results
     gradients = torch.autograd.grad(loss, list(named.values()), materialize_grads=True)
     return named_results | dict(zip(named, gradients, strict=True))
 
 
-def check_level_is_naive(name, some, wording="as in the text"):
-    made = make(name, some, wording=wording)
-    level, naive = (results_and_gradients(*made, backend) for backend in ("level", "naive"))
-    assert (level["attention"] is not None) == (naive["attention"] is not None) == (name == "dep")
-    for what, expected in naive.items():
-        if expected is not None:
-            torch.testing.assert_close(level[what], expected, rtol=0, atol=1e-10, msg=lambda m, w=what: f"{w}: {m}")
+def check_same(found, expected, tolerance=1e-10):
+    assert [value is None for value in found.values()] == [value is None for value in expected.values()]
+    for what, value in expected.items():
+        if value is not None:
+            torch.testing.assert_close(found[what], value, rtol=0, atol=tolerance, msg=lambda m, w=what: f"{w}: {m}")
+
+
+def check_backends(made, *backends, **how):
+    check_same(*(results_and_gradients(*made, backend, **how) for backend in backends))
 
 
 @cells
@@ -99,32 +107,25 @@ def check_level_is_naive(name, some, wording="as in the text"):
     ("shape", "wording"), [*((shape, "as in the text") for shape in SHAPES), *(("mixed", each) for each in WORDINGS)]
 )
 def test_level_is_naive(name, shape, wording):
-    check_level_is_naive(name, SHAPES[shape], wording)
+    check_backends(make(name, SHAPES[shape], wording=wording), "level", "naive")
 
 
 @pytest.mark.parametrize("name", ["dep", "dep-sum", "const"])
 def test_a_pass_by_hand_is_that_of_the_equations(name):
     """Which a subclass runs, since it may have others."""
-    cell, *others = make(name, gum(25))
+    cell, *others = make(name, SHAPES["random"])
     by_hand = results_and_gradients(cell, *others, "level")
     assert type(cell) in LEVEL_PASSES
     cell.__class__ = type("Other", (type(cell),), {})
     assert type(cell) not in LEVEL_PASSES
-    for what, expected in results_and_gradients(cell, *others, "level").items():
-        if expected is not None:
-            torch.testing.assert_close(by_hand[what], expected, rtol=0, atol=1e-10, msg=lambda m, w=what: f"{w}: {m}")
+    check_same(by_hand, results_and_gradients(cell, *others, "level"))
 
 
 @cells
 @given(st.lists(sentences(max_words=8), min_size=1, max_size=4))
 @settings(max_examples=20)
 def test_level_is_naive_on_random_trees(name, some):
-    check_level_is_naive(name, some)
-
-
-@cells
-def test_level_is_naive_on_real_trees(name):
-    check_level_is_naive(name, gum(25))
+    check_backends(make(name, some), "level", "naive")
 
 
 def in_single_precision(cell, vectors, *others):
@@ -151,10 +152,10 @@ def test_half_precision_is_within_two_percent_on_real_trees(name):
 @cells
 @pytest.mark.parametrize("some", [[WORD], [chain(4)], [chain_to_the_left(3)], [star(4), WORD, chain(2)]])
 def test_gradients_are_those_of_finite_differences(name, some):
-    cell, vectors, ids, trees = make(name, some, input_dim=2, hidden=2)
+    cell, vectors, ids, batch = make(name, some, input_dim=2, hidden=2)
 
     def run(*_):
-        results = dispatch.run(cell, vectors, ids, trees)
+        results = dispatch.run(cell, vectors, ids, batch)
         some = (results.states, results.roots, results.attention)
         return tuple(result for result in some if result is not None and len(result))
 
@@ -165,40 +166,27 @@ def test_gradients_are_those_of_finite_differences(name, some):
 @cells
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_unknown_words_have_finite_gradients_at_the_start(name, backend):
-    _, vectors, ids, trees = make(name, [star(4), WORD, chain(3)])
+    _, vectors, ids, batch = make(name, [star(4), WORD, chain(3)])
     cell = CELLS[name][0](X, H).double()
     unknown = torch.zeros_like(vectors, requires_grad=True)
-    for what, value in results_and_gradients(cell, unknown, ids, trees, backend).items():
+    for what, value in results_and_gradients(cell, unknown, ids, batch, backend).items():
         assert value is None or value.isfinite().all(), what
-
-
-@cells
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_single_words_leave_recurrent_weights_alone(name, backend):
-    cell, *others = make(name, [WORD, WORD])
-    gradients = results_and_gradients(cell, *others, backend)
-    for what in dict(cell.named_parameters()):
-        used = what in ("input.weight", "input.bias", "bias")
-        assert bool(gradients[what].any()) == used, what
-
-
-def test_attention_of_siblings_sums_to_one():
-    cell, vectors, ids, trees = make("dep", SHAPES["mixed"])
-    attention = dispatch.run(cell, vectors, ids, trees).attention
-    assert len(attention) == trees.n_edges
-    sums = torch.zeros(len(trees), dtype=torch.float64).index_add(0, trees.parent[trees.children], attention)
-    torch.testing.assert_close(sums, (torch.arange(len(trees)) >= trees.n_leaves).double())
 
 
 def sigmoid(x):
     return 1 / (1 + math.exp(-x))
 
 
+def check_states(made, expected):
+    for backend in BACKENDS:
+        assert dispatch.run(*made, backend).states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+
+
 @pytest.mark.parametrize("name", ["dep", "dep-sum"])
 def test_child_sum_is_its_equations(name):
     """METHODS' equations in plain numbers: H = X = 1, a head with a child on either side."""
     some = [with_trees(words(3), (2, 0, 2), lambda a, _: a + 1)]
-    cell, vectors, ids, trees = make(name, some, 1, 1)
+    cell, vectors, ids, _ = made = make(name, some, 1, 1)
     w_i, w_o, w_u = cell.input.weight.flatten().tolist()
     b_i, b_o, b_u = cell.input.bias.tolist()
     u_i, u_o, u_u = cell.recurrent.weight.flatten().tolist()
@@ -220,15 +208,13 @@ def test_child_sum_is_its_equations(name):
     x = vectors[ids.inverse].flatten().tolist()
     below = [node(x[0], []), node(x[2], [])]
     expected = [below[0][0], node(x[1], below)[0], below[1][0]]
-    for backend in BACKENDS:
-        states = dispatch.run(cell, vectors, ids, trees, backend).states
-        assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+    check_states(made, expected)
 
 
 def test_binary_is_its_equations():
     """METHODS' equations in plain numbers: H = X = 1, three words, ((0 1) 2)."""
     some = [with_trees(words(3), (2, 0, 2), lambda _, b: b - 1)]
-    cell, vectors, ids, trees = make("const", some, 1, 1)
+    cell, vectors, ids, _ = made = make("const", some, 1, 1)
     w_i, w_o, w_u = cell.input.weight.flatten().tolist()
     u_i, u_o, u_u, u_fl, u_fr = cell.recurrent.weight.tolist()
     b_i, b_o, b_u = cell.bias.tolist()
@@ -249,15 +235,13 @@ def test_binary_is_its_equations():
     leaves = [leaf(x) for x in vectors[ids.inverse].flatten().tolist()]
     pair = node(leaves[0], leaves[1])
     expected = [h for h, _ in (*leaves, pair, node(pair, leaves[2]))]
-    for backend in BACKENDS:
-        states = dispatch.run(cell, vectors, ids, trees, backend).states
-        assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+    check_states(made, expected)
 
 
 def test_child_sum_gru_is_its_equations():
     """Its module's equations in plain numbers: H = X = 1, a head with a child on either side."""
     some = [with_trees(words(3), (2, 0, 2), lambda a, _: a + 1)]
-    cell, vectors, ids, trees = make("dep-gru", some, 1, 1)
+    cell, vectors, ids, _ = made = make("dep-gru", some, 1, 1)
     w_n, w_z, w_r = cell.input.weight.flatten().tolist()
     b_n, b_z, b_r = cell.input.bias.tolist()
     u_n, u_z, u_r = (part.weight.item() for part in (cell.new, cell.update, cell.reset))
@@ -271,15 +255,13 @@ def test_child_sum_gru_is_its_equations():
     x = vectors[ids.inverse].flatten().tolist()
     below = [node(x[0], []), node(x[2], [])]
     expected = [below[0], node(x[1], below), below[1]]
-    for backend in BACKENDS:
-        states = dispatch.run(cell, vectors, ids, trees, backend).states
-        assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+    check_states(made, expected)
 
 
 def test_binary_gru_is_its_equations():
     """Its module's equations in plain numbers: H = X = 1, three words, ((0 1) 2)."""
     some = [with_trees(words(3), (2, 0, 2), lambda _, b: b - 1)]
-    cell, vectors, ids, trees = make("const-gru", some, 1, 1)
+    cell, vectors, ids, _ = made = make("const-gru", some, 1, 1)
     w_n, w_z = cell.input.weight.flatten().tolist()
     u_n, u_z, u_g = *cell.new.weight.tolist(), *cell.gates.weight.tolist()
     b_n, b_z, b_g = cell.bias.tolist()
@@ -295,47 +277,26 @@ def test_binary_gru_is_its_equations():
     leaves = [leaf(x) for x in vectors[ids.inverse].flatten().tolist()]
     pair = node(leaves[0], leaves[1])
     expected = [*leaves, pair, node(pair, leaves[2])]
-    for backend in BACKENDS:
-        states = dispatch.run(cell, vectors, ids, trees, backend).states
-        assert states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
+    check_states(made, expected)
 
 
 @cells
 @pytest.mark.parametrize("wanted", ["input.weight", "recurrent.weight"])
 def test_what_is_fixed_gets_no_gradient_and_the_others_theirs(name, wanted):
-    cell, vectors, ids, trees = make(name, SHAPES["mixed"])
+    cell, vectors, *others = make(name, SHAPES["mixed"])
     if "gru" in name and wanted == "recurrent.weight":
         wanted = "new.weight"
-    expected = results_and_gradients(cell, vectors, ids, trees, "level")[wanted]
+    expected = results_and_gradients(cell, vectors, *others, "level")[wanted]
     for parameter_name, parameter in cell.named_parameters():
         parameter.requires_grad_(parameter_name == wanted)
-    results = dispatch.run(cell, vectors.detach(), ids, trees)
-    generator = torch.Generator().manual_seed(2)
-    loss = 0.0
-    for result in (results.states, results.roots, results.attention):
-        if result is not None:
-            loss += (torch.randn(result.shape, generator=generator, dtype=torch.float64) * result).sum()
-    loss.backward()
-    for parameter_name, parameter in cell.named_parameters():
-        assert (parameter.grad is None) == (parameter_name != wanted)
-    torch.testing.assert_close(cell.get_parameter(wanted).grad, expected, rtol=0, atol=1e-12)
+    found = results_and_gradients(cell, vectors.detach(), *others, "level")
+    torch.testing.assert_close(found[wanted], expected, rtol=0, atol=1e-12)
 
 
 @cells
 @pytest.mark.parametrize("of", ["states", "roots", "attention"])
 def test_each_result_alone_has_its_gradients(name, of):
-    cell, vectors, ids, trees = make(name, SHAPES["mixed"])
-    gradients = []
-    for backend in ("level", "naive"):
-        result = getattr(dispatch.run(cell, vectors, ids, trees, backend), of)
-        if result is None:
-            assert (name, of) != ("dep", "attention")
-            return
-        weights = torch.randn(result.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-        wanted = [vectors, *cell.parameters()]
-        gradients.append(torch.autograd.grad((weights * result).sum(), wanted, materialize_grads=True))
-    for one, other in zip(*gradients, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
+    check_backends(make(name, SHAPES["mixed"]), "level", "naive", of=(of,))
 
 
 @cells
@@ -352,10 +313,3 @@ def test_it_runs_without_gradients(name):
 def test_an_unknown_backend_is_refused_with_those_there_are():
     with pytest.raises(ValueError, match=r"unknown tree backend 'fast': choose one of level, dgl, naive"):
         dispatch.run(*make("dep", [WORD]), backend="fast")
-
-
-@pytest.mark.parametrize("backend", kernels.BACKENDS)
-def test_a_binary_cell_wants_binary_trees(backend):
-    cell, vectors, ids, _ = make("const", [chain(3)])
-    with pytest.raises(ValueError, match="needs binary trees"):
-        dispatch.run(cell, vectors, ids, collate([chain(3)], {}, ["dependency"]).dependency_trees, backend)

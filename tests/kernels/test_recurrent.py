@@ -1,4 +1,4 @@
-"""Our recurrent networks against PyTorch's and the plain equations."""
+"""Our recurrent networks, for training and without a backward pass, against PyTorch's and the plain equations."""
 
 import math
 from functools import partial
@@ -23,8 +23,9 @@ LENGTHS = {
     "one sentence": [6],
     "equal": [4, 4, 4],
     "mixed": [2, 7, 1, 4, 9, 1, 7, 2, 1],
-    # More words than make one product.
+    # More words than make one product, and more rows in a step than are computed together without gradients.
     "many": [40] * 20 + [25] * 20,
+    "many sentences": [5, 3] * recurrent.ROWS,
 }
 KINDS = [Gru, GruResetBefore, Lstm]
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=["after", "before", "LSTM"])
@@ -78,6 +79,23 @@ def results_and_gradients(run, network, vectors, ids, packing, of=("states", "fi
     return results | dict(zip(named, torch.autograd.grad(loss, list(named.values())), strict=True))
 
 
+def check(made, run, kind, of=("states", "final")):
+    """Both of ours against another."""
+    expected = results_and_gradients(run, *made, of)
+    for what, value in results_and_gradients(ours(kind), *made, of).items():
+        torch.testing.assert_close(value, expected[what], rtol=1e-12, atol=1e-12, msg=lambda m, w=what: f"{w}: {m}")
+    check_inference(made, kind, expected, 1e-12)
+
+
+def check_inference(made, kind, expected, tolerance):
+    """Final states ``(B, D H)`` and states ``(n, D H)``, in text order."""
+    network, vectors, ids, packing = made
+    final, states = recurrent.run_inference(network, kind, vectors, ids, packing, states=True)
+    wanted = torch.cat(expected["final"].unbind(0), dim=1)[packing.sentence]
+    torch.testing.assert_close(final, wanted, rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(states[packing.order], expected["states"], rtol=tolerance, atol=tolerance)
+
+
 ALONE_AND_BOTH = [("states",), ("final",), ("states", "final")]
 
 
@@ -91,20 +109,14 @@ ALONE_AND_BOTH = [("states",), ("final",), ("states", "final")]
     ],
 )
 def test_it_is_that_of_pytorch(lengths, n_different, of, kind, two):
-    made = make(LENGTHS[lengths], two, n_different=n_different, kind=kind)
-    expected = results_and_gradients(pytorch, *made, of)
-    for what, value in results_and_gradients(ours(kind), *made, of).items():
-        torch.testing.assert_close(value, expected[what], rtol=1e-12, atol=1e-12, msg=lambda m, w=what: f"{w}: {m}")
+    check(make(LENGTHS[lengths], two, n_different=n_different, kind=kind), pytorch, kind, of)
 
 
 @directions
 @every_kind
 @pytest.mark.parametrize("of", ALONE_AND_BOTH, ids="+".join)
 def test_it_is_the_plain_equations(of, kind, two):
-    made = make(LENGTHS["mixed"], two, kind=kind)
-    expected = results_and_gradients(partial(plain, kind), *made, of)
-    for what, value in results_and_gradients(ours(kind), *made, of).items():
-        torch.testing.assert_close(value, expected[what], rtol=1e-12, atol=1e-12, msg=lambda m, w=what: f"{w}: {m}")
+    check(make(LENGTHS["mixed"], two, kind=kind), partial(plain, kind), kind, of)
 
 
 @directions
@@ -123,9 +135,13 @@ def test_half_precision_is_within_one_percent_on_real_lengths(kind, two):
     lengths = [len(sentence.tokens) for sentence in gum(50)]
     made = make(lengths, two, torch.float32, input_dim=30, hidden=64, n_different=300, kind=kind)
     exact = results_and_gradients(ours(kind), *made)
+    check_inference(made, kind, exact, 1e-5)
     with torch.autocast("cpu", torch.bfloat16):
         half = results_and_gradients(ours(kind), *made)
+        final, _ = recurrent.run_inference(made[0], kind, *made[1:])
     assert half["states"].dtype == torch.bfloat16
+    half["inference"] = final
+    exact["inference"] = torch.cat(exact["final"].unbind(0), dim=1)[made[3].sentence]
     for what, expected in exact.items():
         if what != "states":
             assert half[what].dtype == torch.float32, what
@@ -174,6 +190,13 @@ def test_it_runs_without_gradients(kind):
         assert torch.equal(result, same)
 
 
-def test_several_layers_are_refused():
-    with pytest.raises(ValueError, match="a network with 2 layers: only one"):
-        recurrent.run(nn.GRU(X, H, num_layers=2), Gru, *make([1], two=False, dtype=torch.float32)[1:])
+@every_kind
+def test_without_a_backward_pass_states_are_on_request_and_changed_weights_prepared_again(kind):
+    network, *inputs = make([2, 3], True, kind=kind)
+    before, states = recurrent.run_inference(network, kind, *inputs)
+    assert states is None
+    with torch.no_grad():
+        network.weight_hh_l0.mul_(2)
+    changed, _ = recurrent.run_inference(network, kind, *inputs)
+    assert not torch.equal(changed, before)
+    assert torch.equal(changed[:, H:], before[:, H:])  # the other direction

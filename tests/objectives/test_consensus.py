@@ -66,7 +66,7 @@ def projected(view):
 @every_agreement
 @every_batch
 @with_and_without_self
-@pytest.mark.parametrize(("distance", "iterations", "n_views"), [(1, 0, 2), (3, MANY, 2), (3, MANY, 4)])
+@pytest.mark.parametrize(("distance", "iterations", "n_views"), [(1, 0, 2), (3, MANY, 4)])
 def test_the_loss_and_its_gradient_are_the_formula(agreement, batch, include_self, distance, iterations, n_views):
     batch, n_views = BATCHES[batch], 1 if agreement == "single" else n_views
     views = draw(n_views, len(batch))
@@ -94,22 +94,9 @@ def test_a_small_temperature_does_not_hide_the_other_sentences(include_self):
     assert loss.isfinite()
 
 
-@with_and_without_self
-@every_batch
-def test_chance_is_what_equal_vectors_reach(batch, include_self):
-    batch = BATCHES[batch]
-    ones = torch.ones(len(batch), 3, dtype=torch.float64)
-    run = objective(include_self=include_self, power_iterations=0)
-    loss, metrics = run([ones, ones], contexts_of(batch))
-    assert metrics["chance_loss"].item() == pytest.approx(loss.item(), rel=1e-6)
-
-
-@pytest.mark.parametrize("agreement", AGREEMENTS)
-@pytest.mark.parametrize("n_views", [1, 2, 3])
+@pytest.mark.parametrize(("agreement", "n_views"), [("single", 1), ("multi", 2), ("skip", 3)])
 def test_validation_has_the_cosines_of_adjacent_sentences_in_all_views(agreement, n_views):
     """Of a sentence and the next: not over a gap, the end of a document, or backwards."""
-    if (agreement == "single") != (n_views == 1):
-        pytest.skip("another number of views")
     batch = [(0, 0), (0, 1), (0, 2), (0, 4), (1, 5), (1, 6)]
     views, context = draw(n_views, len(batch)), contexts_of(batch, distance=3)
     run = objective(agreement, n_views, power_iterations=MANY).eval()

@@ -15,7 +15,6 @@ from structviews.objectives import OBJECTIVES
 from structviews.objectives.consensus import TEMPERATURES
 from structviews.training.checkpoint import extend, extended, read_progress
 from structviews.training.loop import train
-from structviews.training.trainer import Training
 
 SETTINGS = {
     "pairwise": {"mask_duplicates": True, "views": ("bow", "seq")},
@@ -105,31 +104,6 @@ def test_the_loss_falls_and_the_log_has_the_metrics(name, corpus, tmp_path):
     assert validation.keys() == places | METRICS[name] | more.get(name, set())
     line = next(line for line in said.splitlines() if "held-out" in line)
     assert line.startswith(f"step {validation['step']}: held-out loss {validation['loss']:.3f} (chance ")
-
-
-def views_for(name, n):
-    """Different views, or one repeated if the objective's example does so; none if it does not take that many."""
-    cls = OBJECTIVES[name]
-    if not cls.min_views <= n <= (cls.max_views or n):
-        return None
-    kinds = cls.example.split(",")
-    return kinds[:1] * n if len(set(kinds)) < len(kinds) else ["seq", "avg", "dep", "const"][:n]
-
-
-TAKEN = [(name, n, views_for(name, n)) for name in OBJECTIVES for n in (2, 3, 4) if views_for(name, n)]
-
-
-@pytest.mark.parametrize(("name", "n", "views"), TAKEN, ids=str)
-def test_as_many_views_as_an_objective_takes_all_learn(name, n, views, corpus, tmp_path):
-    config = config_of(name, corpus, tmp_path / "run", steps=4, views=tuple(views))
-    begun = {key: value.clone() for key, value in Training(config).model.state_dict().items()}
-    embedder = Embedder.load(train(config))
-    assert embedder.views == tuple(views)
-    changed = {key for key, value in embedder.model.state_dict().items() if not value.equal(begun[key])}
-    for i in range(n):
-        assert any(f".views.{i}." in key for key in changed), f"view {i}"
-    vectors = embedder.encode_views([random_trees(["topic1-2", "of"]), random_trees(["it"])])
-    assert [vector.shape for vector in vectors] == [(2, 8)] * n
 
 
 def test_the_linear_view_is_one_of_the_run(corpus, tmp_path):

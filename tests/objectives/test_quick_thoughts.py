@@ -1,6 +1,5 @@
 """Quick-thoughts against the paper's formula in plain loops."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -8,12 +7,15 @@ import torch
 from components import create_objective
 from test_pairwise import (
     BATCHES,
+    accuracy_by_loops,
     both_self_scores,
+    check,
     contexts_by_loops,
     contexts_of,
     draw,
     every_batch,
-    probability,
+    loss_by_loops,
+    numbers,
 )
 
 from structviews.errors import InputError
@@ -28,32 +30,18 @@ def objective(views=("seq", "seq"), **options):
     return create_objective("quick-thoughts", Inputs(views, (3,) * len(views)), **options)
 
 
-def loss_by_loops(f, g, contexts, self_score, exp=math.exp, log=math.log):
-    """Mean over sentences with contexts of the mean over their contexts of -log P(f, g), equation 2."""
-    losses = []
-    for i, some in enumerate(contexts):
-        terms = [-log(probability(f, g, i, j, self_score, exp)) for j in some]
-        if terms:
-            losses.append(sum(terms) / len(terms))
-    return sum(losses) / len(losses) if losses else 0
-
-
 @both_self_scores
 @every_batch
 @pytest.mark.parametrize("distance", [1, 3])
 def test_the_loss_and_its_gradient_are_the_formula(batch, distance, self_score):
+    """Mean over sentences with contexts of the mean over their contexts of -log P(f, g), equation 2."""
     batch = BATCHES[batch]
-    f, g = draw(2, len(batch))
-    contexts = contexts_by_loops(batch, distance)
-    loss, metrics = objective(self_score=self_score)([f, g], contexts_of(batch, distance))
-    assert loss.item() == pytest.approx(loss_by_loops(f.tolist(), g.tolist(), contexts, self_score), abs=1e-12)
-    assert metrics["anchors"] == sum(bool(some) for some in contexts)
-    scores = [{j: (f[i] @ g[j]).item() for j in range(len(batch)) if j != i} for i in range(len(batch))]
-    hits = [max(own, key=own.get) in some for own, some in zip(scores, contexts, strict=True) if some]
-    assert metrics["accuracy"].item() == pytest.approx(sum(hits) / len(hits) if hits else 0)
-    if any(contexts):
-        wanted = torch.autograd.grad(loss_by_loops(f, g, contexts, self_score, torch.exp, torch.log), [f, g])
-        torch.testing.assert_close(torch.autograd.grad(loss, [f, g]), wanted, rtol=0, atol=1e-12)
+    views, contexts = draw(2, len(batch)), contexts_by_loops(batch, distance)
+    outcome = objective(self_score=self_score)(views, contexts_of(batch, distance))
+    check(outcome, views, loss_by_loops([[views]], contexts, self_score))
+    assert outcome[1]["anchors"] == sum(bool(some) for some in contexts)
+    expected = accuracy_by_loops(numbers([[views]]), contexts, self_score)
+    assert outcome[1]["accuracy"].item() == pytest.approx(expected)
 
 
 def alternative_by_loops(kind, f, g, contexts, negatives):

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import test_generative
 import torch
-from components import create_objective
+from components import create_channel, create_objective
 from test_generative import COUNTS, DIM, NEXT, SENTENCES, WORD_DIM, vectors
 from trees_for_tests import SHAPES, WORDS
 
 from structviews.batches.batch import collate
-from structviews.model import Channel, Model
+from structviews.model import Model
 from structviews.objectives import skip_thought
 from structviews.objectives.objective import Context, Inputs
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
@@ -94,15 +94,6 @@ def test_the_unigram_model_is_told_in_validation():
     assert metrics["unigram_nll"].item() == pytest.approx(sum(costs) / len(costs))
 
 
-def test_the_count_of_parameters_is_that_of_quick_thoughts_appendix_c():
-    """9H(H + W + 1) + VW + 2HV, with the encoder's 3H(H + W + 1) and the words' VW, but for our further biases."""
-    h, w, v = 10, 3, 20
-    config = {"conditioning": "start", "output_layers": 2}
-    run = create_objective("skip-thought", Inputs(("seq-uni",), (h,), w, torch.ones(v), v), **config)
-    biases = 2 * 3 * h + 2 * v  # PyTorch's second bias of a gate, and those of the output layers
-    assert sum(p.numel() for p in run.parameters()) == 6 * h * (h + w + 1) + 2 * h * v + biases
-
-
 def test_each_gate_starts_as_a_matrix_of_its_own():
     """Xavier's range depends on the size of a gate's matrix, not of the three of them."""
     run = create_objective("skip-thought", Inputs(("seq",), (60,), 30, COUNTS, V))
@@ -118,7 +109,8 @@ VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
 def test_the_words_that_decoders_read_are_those_of_the_encoder():
     """Both add to the gradient of one table, which stays sparse."""
     counts = torch.arange(1, len(VOCABULARY) + 1)
-    channel = Channel(("seq-uni",), len(VOCABULARY), 5, 6, "skip-thought", counts=counts, gate_bias=1.0)
+    settings = {"objective": "skip-thought", "gate_bias": 1.0}
+    channel = create_channel(("seq-uni",), len(VOCABULARY), 5, 6, counts, **settings)
     model = Model({"trained": channel}).double()
     assert all((decoder.bias_ih_l0[: 2 * 6] == 1).all() for decoder in channel.objective.decoders)
     batch = collate(SHAPES["mixed"], {"trained": VOCABULARY}, ["tokens"])

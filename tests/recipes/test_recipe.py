@@ -87,15 +87,7 @@ def test_sizes_are_those_of_the_papers():
 def test_appendix_c_s_models_have_as_many_parameters_as_it_counts(name, printed):
     config = RECIPES[name].config(corpus="x")
     with torch.device("meta"):
-        channel = Channel(
-            config.views.names,
-            config.words.vocabulary,
-            config.words.dim,
-            config.views.hidden,
-            config.objective.name,
-            options=config.objective.options,
-            view_options=config.views.options,
-        )
+        channel = Channel(config, config.words.vocabulary)
     assert sum(each.numel() for each in channel.parameters()) == pytest.approx(printed, rel=2e-3)
 
 

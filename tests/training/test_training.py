@@ -20,7 +20,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from structviews.batches.order import held_out
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.kernels import message_passing, naive
+from structviews.kernels import message_passing
+from structviews.kernels.cells import run_nodes
 from structviews.runs.folder import cut_log
 from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runtime.processes import Interrupted
@@ -209,7 +210,7 @@ def test_the_tree_backend_is_no_setting_of_the_run(corpus, tmp_path, backend, mo
 @needs_dgl
 def test_views_run_by_the_tree_backend(config, monkeypatch):
     calls = []
-    monkeypatch.setattr(message_passing, "run", lambda *arguments: calls.append(1) or naive.run(*arguments))
+    monkeypatch.setattr(message_passing, "run", lambda *arguments: calls.append(1) or run_nodes(*arguments))
     train(config.replaced(steps=1, held_out=0.0, tree_backend="dgl"))
     assert len(calls) == 2
 

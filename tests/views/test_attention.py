@@ -45,8 +45,7 @@ def weights_by_recursion(view, table, sentence):
 
 @pytest.mark.parametrize("backend", ["level", "naive"])
 def test_each_word_has_the_weight_that_recursion_gives_it(backend):
-    view, table = create_view("dep", 5, 6).double(), WordTable(len(VOCABULARY), 5).double()
-    view.tree_backend = backend
+    view, table = create_view("dep", 5, 6, tree_backend=backend).double(), WordTable(len(VOCABULARY), 5).double()
     batch = collate(SENTENCES, {"words": VOCABULARY}, ["dependency"])
     weights = attention_weights(view(table, batch, batch.ids["words"], states=True), batch)
     assert [len(each) for each in weights] == [len(sentence.tokens) for sentence in SENTENCES]

@@ -6,16 +6,14 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import torch
-from recurrent_oracle import sequence
 from tiny_encoders import encoder_folder
 from trees_for_tests import SHAPES, WORDS, chain, gum, star, with_trees, words
 
 from structviews.batches.batch import collate
 from structviews.errors import InputError
-from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm
 from structviews.pretrained.loading import Blueprint
 from structviews.views import VIEWS
-from structviews.views.view import View, create_view
+from structviews.views.view import create_view
 from structviews.views.word_tables import WordTable
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
@@ -64,16 +62,6 @@ def encode(view, table, some, states=False):
 
 
 @every_view
-def test_one_vector_a_sentence(name):
-    view, table = make(name)
-    encoded = encode(view, table, SENTENCES)
-    assert view.dim == (DIM if view.learns else WORD_DIM)
-    assert encoded.vector.shape == (len(SENTENCES), view.dim)
-    assert encoded.vector.dtype == torch.float64
-    assert encoded.states is encoded.offsets is encoded.attention is None
-
-
-@every_view
 def test_every_parameter_learns(name):
     view, table = make(name)
     vector = encode(view, table, SENTENCES).vector
@@ -96,44 +84,22 @@ def test_every_parameter_learns(name):
 
 
 @every_view
-@pytest.mark.parametrize("states", [False, True])
-def test_a_sentence_alone_is_as_in_a_batch(name, states):
+def test_a_sentence_alone_is_as_in_a_batch(name):
     view, table = make(name)
     some = SENTENCES + gum(10)
-    together = encode(view, table, some, states)
+    together = encode(view, table, some, states=True)
     for i, sentence in enumerate(some):
-        alone = encode(view, table, [sentence], states)
+        alone = encode(view, table, [sentence], states=True)
         torch.testing.assert_close(alone.vector[0], together.vector[i], rtol=0, atol=1e-10)
-        if states and alone.states is not None:
-            own = together.states[together.offsets[i] : together.offsets[i + 1]]
-            torch.testing.assert_close(alone.states, own, rtol=0, atol=1e-10)
-
-
-@every_view
-def test_states_and_offsets_on_request(name):
-    view, table = make(name)
-    encoded = encode(view, table, SENTENCES, states=True)
-    torch.testing.assert_close(encoded.vector, encode(view, table, SENTENCES).vector)
-    if encoded.states is None:
-        return
-    lengths = [len(s.tokens) for s in SENTENCES]
-    sizes = [2 * n - 1 for n in lengths] if view.needs == "constituency" else lengths
-    if view.reads_pieces:
-        sizes = encoder().aligner.read([s.tokens for s in SENTENCES]).lengths.tolist()
-    if name in MEANS:
-        sizes = [max(1, sum(token in WORDS for token in s.tokens)) for s in SENTENCES]
-    assert encoded.offsets.tolist() == [sum(sizes[:i]) for i in range(len(sizes) + 1)]
-    assert encoded.states.shape == (sum(sizes), view.dim)
-    assert (encoded.attention is not None) == (name == "dep")
-    if encoded.attention is not None:
-        assert encoded.attention.shape == (sum(lengths) - len(lengths),)
+        own = together.states[together.offsets[i] : together.offsets[i + 1]]
+        torch.testing.assert_close(alone.states, own, rtol=0, atol=1e-10)
 
 
 def root_of(states, sentence):
     return states[sentence.heads.index(0)]
 
 
-# How the vector follows from the states; a view that is not here promises nothing.
+# How the vector follows from the states.
 VECTOR_OF_STATES = {
     "bow": lambda states, _: states.sum(dim=0),
     "avg": lambda states, _: states.mean(dim=0),
@@ -150,12 +116,25 @@ VECTOR_OF_STATES = {
 }
 
 
-@pytest.mark.parametrize("name", VECTOR_OF_STATES)
-def test_the_vector_follows_from_the_states(name):
+@every_view
+def test_the_vector_and_on_request_the_states_that_it_follows_from(name):
     view, table = make(name)
-    encoded = encode(view, table, SENTENCES, states=True)
-    for i, sentence in enumerate(SENTENCES):
-        own = encoded.states[encoded.offsets[i] : encoded.offsets[i + 1]]
+    alone, encoded = (encode(view, table, SENTENCES, states) for states in (False, True))
+    assert view.dim == (DIM if view.learns else WORD_DIM)
+    assert alone.vector.shape == (len(SENTENCES), view.dim)
+    assert alone.vector.dtype == torch.float64
+    assert alone.states is alone.offsets is alone.attention is None
+    torch.testing.assert_close(encoded.vector, alone.vector)
+    lengths = [len(s.tokens) for s in SENTENCES]
+    sizes = [2 * n - 1 for n in lengths] if view.needs == "constituency" else lengths
+    if view.reads_pieces:
+        sizes = encoder().aligner.read([s.tokens for s in SENTENCES]).lengths.tolist()
+    if name in MEANS:
+        sizes = [max(1, sum(token in WORDS for token in s.tokens)) for s in SENTENCES]
+    assert encoded.offsets.tolist() == [sum(sizes[:i]) for i in range(len(sizes) + 1)]
+    assert encoded.states.shape == (sum(sizes), view.dim)
+    assert (encoded.attention is not None) == (name == "dep")
+    for i, (sentence, own) in enumerate(zip(SENTENCES, encoded.states.split(sizes), strict=True)):
         torch.testing.assert_close(VECTOR_OF_STATES[name](own, sentence), encoded.vector[i], rtol=0, atol=1e-10)
 
 
@@ -205,65 +184,28 @@ def test_an_unknown_name_lists_the_known_ones():
         create_view("deps", WORD_DIM, DIM)
 
 
-def test_a_new_view_is_known_by_its_name(monkeypatch):
-    assert list(VIEWS)  # what is built in is loaded
-    monkeypatch.setattr(VIEWS, "_known", {})
-    body = {"__init__": lambda self, *arguments: vars(self).update(made_with=arguments), "forward": None}
-    new = VIEWS.register("new")(type("New", (View,), body))
-    assert list(VIEWS) == ["new"]
-    assert create_view("new", WORD_DIM, DIM).made_with == (WORD_DIM, DIM, new.Config())
-
-
-def test_a_bag_is_a_loop_over_words():
-    view, table = make("bow")
-    assert not list(view.parameters())
-    rows = dict(zip(VOCABULARY.words, table.weight.tolist(), strict=True))
-    for sentence, vector in zip(SENTENCES, encode(view, table, SENTENCES).vector.tolist(), strict=True):
-        total = [0.0] * DIM
-        for token in sentence.tokens:
-            for d in range(DIM):
-                total[d] += rows.get(token, rows[UNKNOWN])[d]
-        assert vector == pytest.approx(total, abs=1e-12)
-
-
-def test_the_projected_mean_is_a_loop_over_words():
-    view, table = make("avg")
-    ids = {word: i for i, word in enumerate(VOCABULARY.words)}
-    for sentence, vector in zip(SENTENCES, encode(view, table, SENTENCES).vector, strict=True):
-        project = view.project
-        projected = [project.weight @ table.weight[ids.get(token, 0)] + project.bias for token in sentence.tokens]
-        torch.testing.assert_close(vector, sum(projected) / len(projected), rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", MEANS)
-def test_a_mean_is_a_loop_over_known_words(name):
+@pytest.mark.parametrize("name", ["bow", "avg", *MEANS])
+def test_a_vector_without_structure_is_a_loop_over_words(name):
     view, table = make(name)
     ids = {word: i for i, word in enumerate(VOCABULARY.words)}
     unknown = with_trees(("zzz", "an", "yyy"), (2, 0, 2), lambda _, b: b - 1)
     for some in (SENTENCES, [unknown], [*SENTENCES, unknown]):
         for sentence, vector in zip(some, encode(view, table, some).vector, strict=True):
-            known = [ids[token] for token in sentence.tokens if token in ids]
-            weights = [0.001 / (0.001 + table.frequencies[i]) if name == "sif" else 1.0 for i in known]
-            weighted = [weight * table.weight[i] for weight, i in zip(weights, known, strict=True)]
-            expected = sum(weighted) / len(known) if known else torch.zeros_like(vector)
+            read = [ids.get(token, 0) for token in sentence.tokens if token in ids or name not in MEANS]
+            weights = [0.001 / (0.001 + table.frequencies[i]) if name == "sif" else 1.0 for i in read]
+            expected = torch.zeros(view.word_dim, dtype=torch.float64)
+            for weight, i in zip(weights, read, strict=True):
+                expected = expected + weight * table.weight[i]
+            if name != "bow":
+                expected = expected / max(len(read), 1)
+            if name == "avg":
+                expected = view.project.weight @ expected + view.project.bias
             torch.testing.assert_close(vector, expected, rtol=0, atol=1e-12)
+    if name not in MEANS:
+        return
     lonely = encode(view, table, [with_trees(("zzz",), (0,), None), *SENTENCES], states=True)
     assert lonely.offsets[1] == 1
     assert not lonely.states[0].any()
-
-
-@pytest.mark.parametrize("name", SEQUENCES)
-def test_a_sequence_is_a_loop_over_each_sentence(name):
-    view, table = make(name)
-    kind = {"": Gru, "lstm": Lstm, "before": GruResetBefore}[name.partition(" ")[2]]
-    some = SENTENCES + gum(10)
-    encoded = encode(view, table, some, states=True)
-    for i, sentence in enumerate(some):
-        ids = torch.from_numpy(VOCABULARY.ids(list(sentence.tokens)))
-        states, final = sequence(view.network, kind, table.weight[ids])
-        own = encoded.states[encoded.offsets[i] : encoded.offsets[i + 1]]
-        torch.testing.assert_close(own, states, rtol=0, atol=1e-10)
-        torch.testing.assert_close(encoded.vector[i], final.flatten(), rtol=0, atol=1e-10)
 
 
 def test_two_directions_want_an_even_dimension():

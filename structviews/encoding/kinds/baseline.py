@@ -30,8 +30,8 @@ from structviews.runtime.device import best_device, move
 from structviews.runtime.files import file_hash
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.runtime.wording import reason
+from structviews.views.bag import WordAverage
 from structviews.views.view import Encoded, NoSettings
-from structviews.views.weighted_mean import WordAverage
 from structviews.views.word_tables import FixedWords
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import (

@@ -16,6 +16,7 @@ from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence
 from structviews.encoding.representation import Encoder
 from structviews.model import Model, build_model
+from structviews.objectives import OBJECTIVES
 from structviews.parsing.parser import Parser
 from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords
@@ -76,7 +77,7 @@ class TrainedEmbedder(Embedder):
         self.blueprint = blueprint
         self.preparer = Preparer(parsed, parser, next((each for each in vocabularies.values() if len(each) > 1), None))
         self.representation = config.representation
-        self.views = (*config.views.names, *model.extra_views)
+        self.views = (*config.views.names, *OBJECTIVES[config.objective.name].extra_names)
         self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
         # The encoder whose states are words.
         contextual = vocabularies.get(CONTEXTUAL)
