@@ -138,3 +138,12 @@ def test_a_file_of_any_shape_can_be_checked(files):
     files[2].write_text("")
     with pytest.raises(InputError, match=r"x\.npy: damaged: .*: delete it"):
         check_blocks(files[0], files[2], "delete it")
+
+
+def test_input_that_is_wrong_leaves_nothing(files, tmp_path):
+    def block(start, stop):
+        raise InputError("line 1: wrong")
+
+    with pytest.raises(InputError, match="line 1"):
+        write_blocks(*files, LAYOUT, block)
+    assert list(tmp_path.iterdir()) == []
