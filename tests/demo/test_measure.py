@@ -8,13 +8,7 @@ from grammar import bracketed
 from rich.console import Console
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.demo.measure import (
-    Yardstick,
-    length_classes,
-    probe,
-    result_table,
-    top_constituent_classes,
-)
+from structviews.demo.measure import Yardstick, length_classes, probe, result_table, top_constituent_classes
 from structviews.errors import InputError
 
 
