@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from test_cells import CELLS, cells
 from trees_for_tests import SHAPES, gum, sentences
 
-from structviews.batches import shared_trees
 from structviews.batches.batch import collate
 from structviews.kernels import dispatch, inference
 from structviews.kernels.nary import BinaryCell
@@ -29,7 +28,7 @@ def make(name, some, dtype=torch.float64, input_dim=12, hidden=16, compared_from
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
     words = Vocabulary([UNKNOWN, *dict.fromkeys(token for sentence in some for token in sentence.tokens)])
-    with mock.patch.object(shared_trees, "COMPARED_FROM", compared_from):
+    with mock.patch("structviews.batches.trees.COMPARED_FROM", compared_from):
         both = [collate(some, {"words": words}, [CELLS[name][1]], merged) for merged in (True, False)]
     vectors = torch.randn(len(both[0].ids["words"].distinct), input_dim, dtype=torch.float64).to(dtype)
     return cell, vectors, *both

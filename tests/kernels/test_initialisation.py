@@ -5,8 +5,8 @@ import torch
 from components import create_channel
 from torch import nn
 
+from structviews.kernels.cells import he, open_gates, xavier
 from structviews.kernels.child_sum import ChildSumCell
-from structviews.kernels.initialisation import he, open_gates, xavier
 from structviews.kernels.nary import BinaryCell
 from structviews.kernels.tree_gru import BinaryGruCell, ChildSumGruCell
 from structviews.views import VIEWS

@@ -7,7 +7,7 @@ import pytest
 from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
 from typer.testing import CliRunner
 
-from structviews.batches.order import held_out
+from structviews.batches.reader import held_out
 from structviews.cli.app import app
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
