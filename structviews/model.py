@@ -128,6 +128,17 @@ class Channel(nn.Module):
         """The views, then those that the objective trains and adds to the run, which read the first view's words."""
         return [*cast("list[View]", self.views), *self.objective.extra_views().values()]
 
+    def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
+        """The batch's context for the objective, with its words if the objective reads them."""
+        if "words" not in self.objective.needs:
+            return context
+        rows = torch.arange(len(batch), device=batch.device)
+        sentence = torch.repeat_interleave(rows, batch.offsets.diff(), output_size=len(ids))
+        words = cast("WordTable | FixedWords", self.words[0])
+        vectors = words.rows(ids) if "vectors" in self.objective.needs else None
+        read = ContextWords(ids.distinct, ids.inverse, sentence, words.weight.detach(), batch.lengths, vectors)
+        return replace(context, words=read)
+
 
 class Model(nn.Module):
     """The channels of a run, by name."""
@@ -177,15 +188,8 @@ class Model(nn.Module):
             pairs = list(zip(cast("list[View]", channel.views), channel.tables, strict=True))
             encoded = [view(words, batch, ids).vector for _ in passes for view, words in pairs if view.learns]
             with torch.autocast(batch.device.type, enabled=False):
-                relations = context
-                if "words" in channel.objective.needs:
-                    rows = torch.arange(len(batch), device=batch.device)
-                    sentence = torch.repeat_interleave(rows, batch.offsets.diff(), output_size=len(ids))
-                    table = cast("WordTable | FixedWords", channel.words[0])
-                    read = table.rows(ids) if "vectors" in channel.objective.needs else None
-                    of_words = ids.distinct, ids.inverse, sentence, table.weight.detach(), batch.lengths, read
-                    relations = replace(context, words=ContextWords(*of_words))
-                views, relations = join(encoded, relations) if join else (encoded, relations)
+                own = encoded, channel.context(context, batch, ids)
+                views, relations = join(*own) if join else own
                 # Half precision is too coarse for scores of large vectors.
                 views = [view.to(torch.promote_types(view.dtype, torch.float32)) for view in views]
                 loss, metrics[name] = channel.objective(views, relations)
