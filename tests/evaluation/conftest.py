@@ -1,6 +1,7 @@
 """A run, small folders in SentEval's layout, and encoders that need no model."""
 
 import hashlib
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,6 @@ from structviews.evaluation.senteval.tasks.downstream import STS_SETS
 from structviews.training.loop import train
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "senteval"
-
-GOOD = "a fine and moving film"
-BAD = "a dull and tired film"
 
 
 @pytest.fixture(scope="session")
@@ -30,26 +28,16 @@ def shared_senteval() -> Path:
     return SHARED
 
 
-def word_vector(word: str, dim: int) -> np.ndarray:
-    seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
-    return np.random.default_rng(seed).standard_normal(dim)
-
-
-def bag_of_random_words(dim: int = 300):
-    """Mean of a random vector for each word, the same in every process."""
-    table: dict[str, np.ndarray] = {}
-
-    def encode(sentences: list[tuple[str, ...]]) -> np.ndarray:
-        for word in {word for sentence in sentences for word in sentence} - table.keys():
-            table[word] = word_vector(word, dim)
-        return np.array([np.mean([table[word] for word in s], axis=0) for s in sentences], dtype=np.float32)
-
-    return encode
-
-
 @pytest.fixture
 def encode():
-    return bag_of_random_words(20)
+    """Means of a random vector for each word, the same in every process."""
+
+    def vector(word: str) -> np.ndarray:
+        seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
+        return np.random.default_rng(seed).standard_normal(20)
+
+    table = cache(vector)
+    return lambda sentences: np.array([np.mean([*map(table, s)], axis=0) for s in sentences], dtype=np.float32)
 
 
 def write(path: Path, lines: list[str], encoding: str = "utf-8") -> None:
@@ -62,20 +50,21 @@ def folder(tmp_path: Path) -> Path:
     """Every task with a few dozen examples that a bag of words can tell apart."""
     root = tmp_path / "senteval"
     names = [f"n{i}" for i in range(40)]
-    for good, bad in (
+    good, bad = "a fine and moving film", "a dull and tired film"
+    for positive, negative in (
         ("MR/rt-polarity.pos", "MR/rt-polarity.neg"),
         ("CR/custrev.pos", "CR/custrev.neg"),
         ("SUBJ/subj.objective", "SUBJ/subj.subjective"),
         ("MPQA/mpqa.pos", "MPQA/mpqa.neg"),
     ):
-        write(root / good, [f"{GOOD} , {name}" for name in names])
-        write(root / bad, [f"{BAD} , {name} {name}" for name in names[:30]])
+        write(root / positive, [f"{good} , {name}" for name in names])
+        write(root / negative, [f"{bad} , {name} {name}" for name in names[:30]])
+    relations = (("entailment", "the"), ("neutral", "some"), ("contradiction", "no"))
     for split in ("train", "dev", "test"):
-        rows = [f"{text} {name} \t{label}" for name in names for text, label in ((GOOD, 1), (BAD, 0))]
+        rows = [f"{text} {name} \t{label}" for name in names for text, label in ((good, 1), (bad, 0))]
         write(root / f"SST/binary/sentiment-{split}", rows)
         rows = [f"{i % 5} {'very ' * (i % 5)}fine {n}" for i, n in enumerate(names)]
         write(root / f"SST/fine/sentiment-{split}", rows)
-        relations = (("entailment", "the"), ("neutral", "some"), ("contradiction", "no"))
         write(root / f"SNLI/s1.{split}", [f"the café {n} runs" for n in names])
         write(root / f"SNLI/s2.{split}", [f"{relations[i % 3][1]} {n} runs" for i, n in enumerate(names)])
         write(root / f"SNLI/labels.{split}", [relations[i % 3][0] for i in range(len(names))])
@@ -87,8 +76,11 @@ def folder(tmp_path: Path) -> Path:
     write(root / "TREC/TREC_10.label", trec[::2])
     for split in ("train", "test"):
         rows = [f"{i % 2}\t{i}\t{i}\tthe {n} ran\tthe {n if i % 2 else 'x'} ran" for i, n in enumerate(names)]
-        rows = ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows]
-        write(root / f"MRPC/msr_paraphrase_{split}.txt", rows, "utf-8-sig")
+        write(
+            root / f"MRPC/msr_paraphrase_{split}.txt",
+            ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows],
+            "utf-8-sig",
+        )
     grades = [(1.0, "CONTRADICTION", "no"), (2.6, "NEUTRAL", "some"), (4.5, "ENTAILMENT", "the")]
     for split in ("train", "trial", "test_annotated"):
         rows = [

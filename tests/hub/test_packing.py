@@ -10,24 +10,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus
+from corpora import RandomParser, opened, random_trees, small_config
 from packed_runs import pack, ship
 from rich.console import Console
 from safetensors.torch import load_file
-from scripts_for_tests import SCRIPTS, load
-from vector_files import fasttext_model, random_vectors, write_vectors
+from scripts_for_tests import load
+from vector_files import fasttext_model, write_vectors
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
-from structviews.evaluation.scores.results import load_results, results_name, save_results
+from structviews.evaluation.scores.results import save_results
 from structviews.hub.card import model_card
-from structviews.hub.portable import HEADER, check_arrived, read_sources, stage, summed
+from structviews.hub.portable import HEADER, Group, Source, check_arrived, read_sources, stage, summed, write_sources
 from structviews.runs import bundled
 from structviews.runs.file_checks import verify
 from structviews.runs.folder import SOURCES, SUB_WORDS, model_checksum
-from structviews.runs.settings_file import read_settings
 from structviews.runs.weights import load_sub_words, load_words
 from structviews.runtime.seals import read_arrays, write_arrays
 from structviews.training.baselines import make_baseline
@@ -41,22 +40,10 @@ TASK = {"partial": {}, "dim": 16}
 FILES = ["components.safetensors", "config.toml", "model.safetensors", "words.safetensors"]
 
 
-def scored(run, unavailable=(), representation="vector", **tasks):
-    results = {"format": 1, "dim": 16, "representation": representation, "protocol": {"name": "senteval"}}
+def scored(run, unavailable=(), **tasks):
     entries = {name: TASK | {"scores": {"accuracy": score}} for name, score in tasks.items()}
-    file = results_name(representation.removeprefix("vector"))
-    save_results(run, results | {"tasks": entries, "unavailable": dict(unavailable)}, file)
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return tiny_corpus(tmp_path_factory.mktemp("private") / "x.parsed")
-
-
-@pytest.fixture(scope="module")
-def vectors(corpus):
-    words = sorted(count_words(opened(corpus)))
-    return write_vectors(corpus.parent / "v.vec", words, random_vectors(words, 6))
+    results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
+    save_results(run, results | {"tasks": entries, "unavailable": dict(unavailable)})
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +90,9 @@ def test_sentences_of_kept_words_have_the_same_vectors(run, packed):
     assert np.abs(before.encode(cut) - before.encode(unheard)).max() > 0.01
 
 
-def test_what_a_packed_run_holds(run, packed, corpus):
+@pytest.mark.filterwarnings("error")
+def test_what_a_packed_run_holds(run, packed, corpus, vectors):
+    """The first words, rounded rows, halved weights; and it looks for no file, whatever lies beside it."""
     assert names(packed) == FILES
     weights, own = load_file(packed / "model.safetensors"), load_file(run / "model.safetensors")
     table = "channels.fixed.words.0"
@@ -114,49 +103,38 @@ def test_what_a_packed_run_holds(run, packed, corpus):
     for name, weight in own.items():
         expected = weight[: WORDS + 1] if ".words." in name else weight
         assert torch.equal(weights[name], expected.half()), name
-
     for channel in ("fixed", "trained"):
         words = load_words(run, channel).words
         assert load_words(packed, channel).words == words[: WORDS + 1]
         assert len(words) > WORDS + 1
-    own = read_settings(packed)
-    assert (own["data"]["corpus"], own["words"]["vectors"], own["data"]["out"]) == ("x.parsed", "v.vec", "dep-const")
     for path in packed.iterdir():
         assert str(corpus.parent).encode() not in path.read_bytes()
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_packed_run_looks_for_no_file(packed, vectors):
-    """Its words are those that it has, wherever it is and whatever lies beside it."""
-    assert read_settings(packed)["parsed"]["vectors"]["packed"] is True
     write_vectors(packed.parent / vectors.name, sorted(load_words(packed, "fixed").words))
-    sentences = [random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])]
     embedder = Embedder.load(packed)
-    found = embedder.encode(sentences)
+    found = embedder.encode([random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])])
     np.testing.assert_allclose(found[0], found[1], atol=1e-7)
     assert embedder.description == "vector"
 
 
-def test_what_cannot_be_packed(run, average, packed, vectors, tmp_path):
-    with pytest.raises(InputError, match="packed, so its word vectors are rounded: expand the run that it was"):
-        expand(packed, vectors)
-    joined = join_runs([run, run], tmp_path / "joined")
+def test_what_cannot_be_packed_or_shipped(run, average, packed, vectors, tmp_path):
     unfinished, large = (shutil.copytree(run, tmp_path / name) for name in ("unfinished", "large"))
     (unfinished / "components.safetensors").unlink()
     weights = load_file(large / "model.safetensors")
     next(weight for name, weight in weights.items() if ".views.0." in name)[0] = 1e5
     write_arrays(large / "model.safetensors", weights)
-    for source, n_words, message in (
-        (run, 0, "words = 0: give at least 1"),
-        (average, WORDS, "average: a run of kind 'baseline': give a run made by structviews train"),
-        (joined, WORDS, "joined: a run of kind 'joined': give a run"),
-        (tmp_path, WORDS, "not a run"),
-        (unfinished, WORDS, "unfinished: training has not finished: resume it with structviews train --resume"),
-        (large, WORDS, "overflows half precision"),
+    scored(packed, MR=75.0, CR=80.0)
+    out, none = tmp_path / "out", [tmp_path / "none.tsv"]
+    for action, message in (
+        (lambda: pack(run, out, 0), "words = 0: give at least 1"),
+        (lambda: pack(average, out, WORDS), "average: a run of kind 'baseline': give a run made by structviews train"),
+        (lambda: pack(unfinished, out, WORDS), "unfinished: training has not finished: resume it with structviews"),
+        (lambda: pack(large, out, WORDS), "overflows half precision"),
+        (lambda: expand(packed, vectors), "packed, so its word vectors are rounded: expand the run that it was"),
+        (lambda: ship(packed, out, "mit", baselines=[average]), "average: has no score for CR to compare with: run"),
+        (lambda: ship(packed, out, "mit", sources=none), r"none\.tsv: No such file"),
     ):
-        with pytest.raises(InputError) as error:
-            pack(source, tmp_path / "out", n_words)
-        assert message in str(error.value)
+        with pytest.raises(InputError, match=message):
+            action()
         assert not list(tmp_path.glob("*out*"))
 
 
@@ -189,81 +167,6 @@ def sentence():
     return random_trees(["the", "unheard", "of", "computers", "naïveté"])
 
 
-@pytest.mark.filterwarnings("error")
-def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_vectors, sentence):
-    before, after = Embedder.load(ngram_run), Embedder.load(composing)
-    kept = after.vocabularies["fixed"].words[1:]
-    sentence = replace(sentence, tokens=(kept[0], "unheard", kept[1], "computers", "naïveté"))
-    expected, found = before.encode([sentence]), after.encode([sentence])
-    np.testing.assert_allclose(found, expected, atol=0.03 * np.abs(expected).max())
-    same = [replace(sentence, tokens=("unheard",) * 5)]
-    assert np.abs(after.encode(same) - found).max() > 0.01
-    assert after.description == before.description == "vector"
-    # A word without n-grams, and what stands for unknown words, are unknown.
-    ids, further = after.vocabularies["fixed"].look_up([["<unk>", ""]])
-    assert (ids.tolist(), further) == ([0, 0], None)
-    # A word that is not kept is composed too.
-    cut = next(word for word in WordVectors.open(ngram_vectors).words.to_pylist() if word not in kept)
-    assert after.vocabularies["fixed"].ids([cut]).tolist() == [0]
-    ids, further = after.vocabularies["fixed"].look_up([[cut]])
-    wanted = WordVectors.open(ngram_vectors).sub_words.read([cut])[1]
-    assert ids.tolist() == [WORDS + 1]
-    np.testing.assert_allclose(further, wanted, atol=0.02)
-
-
-@pytest.mark.filterwarnings("error")
-def test_the_rows_have_8_bits(composing, ngram_vectors):
-    assert read_settings(composing)["parsed"]["vectors"]["sub_words"] is True
-    arrays, given = read_arrays(composing / SUB_WORDS, ""), WordVectors.open(ngram_vectors).sub_words
-    assert {name: (each.dtype, each.shape) for name, each in arrays.items()} == {
-        "rows": (np.int8, (BUCKETS, DIM)),
-        "scales": (np.float32, (BUCKETS,)),
-    }
-    read = load_sub_words(composing, DIM)
-    assert (read.shortest, read.longest) == (given.shortest, given.longest) == (3, 6)
-    np.testing.assert_allclose(read.rows * read.scales[:, None], given.rows, atol=np.abs(given.rows).max() / 253)
-
-
-@pytest.mark.filterwarnings("error")
-def test_they_go_wherever_the_run_goes(composing, sentence, tmp_path):
-    embedder = Embedder.load(composing)
-    expected = embedder.encode([sentence])
-    assert stage(composing, tmp_path / "staged") == []
-    check_arrived(tmp_path / "staged")
-    embedder.save(tmp_path / "saved")
-    pack(composing, tmp_path / "again", WORDS)
-    joined = join_runs([composing, composing], tmp_path / "joined")
-    for folder in ("staged", "saved", "again"):
-        np.testing.assert_allclose(Embedder.load(tmp_path / folder).encode([sentence]), expected, atol=1e-3)
-    np.testing.assert_allclose(Embedder.load(joined).encode([sentence])[0, : embedder.dim], expected[0], atol=1e-6)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).encode([sentence]), expected)
-
-
-def test_a_file_that_is_damaged_or_of_another_run_is_named(composing, ngram_run, tmp_path):
-    sound, path = (composing / SUB_WORDS).read_bytes(), composing / SUB_WORDS
-    checksum = model_checksum(composing)
-    assert list(verify(composing, lambda *_: None)) == []
-    arrays = read_arrays(path, "")
-    narrow = {name: each[..., :-1] for name, each in arrays.items()}
-    lengths = {"shortest": 3, "longest": 6}
-    for write, message in (
-        (lambda: path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1])), "damaged: its content does not match"),
-        (lambda: path.write_bytes(sound[:-9]), "damaged"),
-        (lambda: write_arrays(path, narrow, lengths), "damaged: its n-grams are not of this run's words"),
-        (lambda: write_arrays(path, {}, lengths), "damaged: its n-grams are not of this run's words"),
-        (lambda: write_arrays(path, arrays, lengths | {"longest": 10**9}), "longest"),
-        (lambda: write_arrays(path, arrays), "shortest"),
-        (path.unlink, "no such file: copy the run again"),
-    ):
-        write()
-        with pytest.raises(InputError) as error:
-            Embedder.load(composing)
-        assert str(error.value).startswith(f"{path}: ")
-        assert message in str(error.value)
-        assert "\n" not in str(error.value)
-    assert model_checksum(composing) != checksum
-
-
 @pytest.fixture
 def hub():
     pytest.importorskip("jinja2", reason="needs structviews[hub]")
@@ -279,70 +182,45 @@ def table(path, *rows):
     return path
 
 
-@pytest.fixture
-def random(corpus, vectors):
-    encoders = {"views": ("dep", "const"), "hidden": 8}
-    run = make_baseline("random", corpus, corpus.parent / "random", vectors, encoders, Console(quiet=True))
-    scored(run, MR=60.0, SUBJ=61.0)
-    yield run
-    shutil.rmtree(run)
+@pytest.mark.filterwarnings("error")
+def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_vectors, sentence):
+    """Of rows of 8 bits."""
+    before, after = Embedder.load(ngram_run), Embedder.load(composing)
+    words = after.vocabularies["fixed"]
+    stored = words.words[1:]
+    sentence = replace(sentence, tokens=(stored[0], "unheard", stored[1], "computers", "naïveté"))
+    expected, found = before.encode([sentence]), after.encode([sentence])
+    np.testing.assert_allclose(found, expected, atol=0.03 * np.abs(expected).max())
+    same = [replace(sentence, tokens=("unheard",) * 5)]
+    assert np.abs(after.encode(same) - found).max() > 0.01
+    # A word without n-grams, and what stands for unknown words, are unknown.
+    ids, further = words.look_up([["<unk>", ""]])
+    assert (ids.tolist(), further) == ([0, 0], None)
+    file = WordVectors.open(ngram_vectors)
+    cut = next(word for word in file.words.to_pylist() if word not in stored)
+    ids, further = words.look_up([[cut]])
+    assert ids.tolist() == [WORDS + 1]
+    np.testing.assert_allclose(further, file.sub_words.read([cut])[1], atol=0.02)
+    read, given = load_sub_words(composing, DIM), file.sub_words
+    assert (read.rows.dtype, read.rows.shape, read.scales.shape) == (np.int8, (BUCKETS, DIM), (BUCKETS,))
+    assert (read.shortest, read.longest) == (given.shortest, given.longest) == (3, 6)
+    np.testing.assert_allclose(read.rows * read.scales[:, None], given.rows, atol=np.abs(given.rows).max() / 253)
 
 
-def test_what_is_shipped(hub, packed, average, random, tmp_path):
-    scored(packed, {"CR": f"{tmp_path}/CR: no such file"}, MR=75.0, SUBJ=91.0)
-    (packed / "predictions.safetensors").write_bytes(b"")
-    sources = [table(tmp_path / "a.tsv", ROW), table(tmp_path / "b.tsv", CC)]
-    about = "## How they were found\n\n| words | MR |\n|--:|--:|\n| 12 | 75.0 |"
-    published = "DEP, CONST (UMBC 40M)"
-    out = tmp_path / "models/default-small"
-    ship(packed, out, "mit", sources=sources, baselines=[average, random], published=published, about=about)
-    assert names(out) == ["README.md", *FILES[:3], "results.json", SOURCES, *FILES[3:]]
-    assert load_results(out)["tasks"]["MR"]["scores"] == {"accuracy": 75.0}
-    assert (out / SOURCES).read_text() == f"{HEADER}\n{ROW}\n{CC}\n"
-    for path in out.iterdir():
-        assert str(tmp_path).encode() not in path.read_bytes(), path
-    card = (out / "README.md").read_text()
-    header = hub.ModelCard(card).data
-    assert (header.license, header.language, header.model_name) == ("mit", ["en"], "default-small")
-    assert 'Embedder.load("default-small")' in card
-    assert "This model is bundled with structviews; nothing is downloaded." in card
-    assert "structviews pull" not in card
-    assert "The vectors are of the kind `vector`;" in card
-    assert "- vocabulary: 12 (fixed), 12 (trained)" in card
-    assert "| A wiki | CC BY-SA 3.0 | 20 | 6,000 |\n| Two novels | public domain | 3 | 4,000 |\n" in card
-    assert "| all | | 23 | 10,000 |\n\n## Scores\n\n| run |" in card
-    assert "| default-small | dep,const | 16 | 75.0 | 91.0 |\n| average | average | 16 | 70.0 | 71.0 |\n" in card
-    assert "| random | dep,const (random) | 16 | 60.0 | 61.0 |\n| **published** |  |  |  |  |\n" in card
-    assert "| DEP, CONST (UMBC 40M) | S 1 | 4800 | 80.7 | 94.9 |\n\n" in card
-    assert "SEQ" not in card
-    assert "- `average`: the baseline `average`, of the word vectors `v.vec`\n- `random`: the baseline `random`" in card
-    assert f"of the word vectors `v.vec`\n\n{about}\n\n## Limits" in card
-    assert "rounded to half precision, fixed word vectors to 8 bits" in card
-    assert "lr = 0.02" in card
-    assert "\n\n\n" not in card
-
-
-def test_the_sources_go_wherever_the_run_goes(hub, packed, tmp_path):
-    shipped = tmp_path / "models/shipped"
-    ship(packed, shipped, "mit", sources=[table(tmp_path / "a.tsv", ROW)])
-    joined = join_runs([shipped, packed], tmp_path / "joined")
-    stage(joined, tmp_path / "staged")
-    check_arrived(tmp_path / "staged")
-    assert read_sources(tmp_path / "staged/members/0-shipped" / SOURCES) == read_sources(tmp_path / "a.tsv")
-    card = model_card(tmp_path / "staged", "me/x", Embedder.load(joined))
-    assert "| Two novels | public domain | 3 | 4,000 |\n| all | | 3 | 4,000 |\n\n**1-default**\n" in card
-    assert card.count("| Two novels |") == card.count("ask the owner of this repository") == 1
-
-
-def test_what_cannot_be_shipped(hub, packed, average, tmp_path):
-    scored(packed, MR=75.0, CR=80.0)
-    for given, message in (
-        ({"baselines": [average]}, "average: has no score for CR to compare with: run structviews eval"),
-        ({"sources": [tmp_path / "none.tsv"]}, r"none\.tsv: No such file"),
+def test_n_grams_of_another_run_are_named(composing):
+    path, checksum = composing / SUB_WORDS, model_checksum(composing)
+    assert list(verify(composing, lambda *_: None)) == []
+    arrays = read_arrays(path, "")
+    narrow = {name: each[..., :-1] for name, each in arrays.items()}
+    for write, message in (
+        (lambda: write_arrays(path, narrow, {"shortest": 3, "longest": 6}), "damaged: its n-grams are not of this run"),
+        (lambda: write_arrays(path, arrays, {"shortest": 3, "longest": 10**9}), "longest"),
+        (path.unlink, "no such file: copy the run again"),
     ):
-        with pytest.raises(InputError, match=message):
-            ship(packed, tmp_path / "models", "mit", **given)
-        assert not list(tmp_path.glob("*models*"))
+        write()
+        with pytest.raises(InputError, match=f"^{re.escape(str(path))}: .*{message}"):
+            Embedder.load(composing)
+    assert model_checksum(composing) != checksum
 
 
 @pytest.fixture
@@ -356,32 +234,105 @@ def script(monkeypatch):
     return call
 
 
-def test_the_script(script, hub, run, average, tmp_path, capsys, monkeypatch):
+def test_a_run_is_packed_and_shipped_with_its_card(script, hub, run, average, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(bundled, "MODELS", tmp_path / "models")
-    packed = tmp_path / "packed/default-small"
+    packed, out = tmp_path / "packed/default-small", tmp_path / "models/default-small"
     script("pack", run, "-o", packed, "--words", WORDS)
-    scored(packed, MR=75.0)
+    scored(packed, {"CR": f"{tmp_path}/CR: no such file"}, MR=75.0, SUBJ=91.0)
     seconds = {"parse a.txt": 3600, "merge": 1800, "word vectors": 720, "train": 36000, "score default-small": 360}
     (tmp_path / "stages.json").write_text(json.dumps(seconds))
     (tmp_path / "one.md").write_text("\n## Section one\n\nText.\n")
-    given = ("--sources", table(tmp_path / "a.tsv", ROW), "--stages", tmp_path / "stages.json", "--baselines", average)
+    sources = ("--sources", table(tmp_path / "a.tsv", ROW), table(tmp_path / "b.tsv", CC))
+    given = (*sources, "--stages", tmp_path / "stages.json", "--baselines", average)
     script("ship", packed, *given, "--about", tmp_path / "one.md", "--machine", "two cores", "--cores", 2, 1, 1, 2)
-    assert capsys.readouterr() == (f"{packed}: 0.0 MB\n{tmp_path}/models/default-small: 0.0 MB\n", "")
-    assert names(bundled.MODELS / "default-small") == ["README.md", *FILES[:3], "results.json", SOURCES, *FILES[3:]]
-    card = (bundled.MODELS / "default-small/README.md").read_text()
-    assert hub.ModelCard(card).data.license == "cc-by-sa-4.0"
-    assert "| texts and tasks parsed | 1.5 | 2 | 3.0 |\n| word vectors learnt | 0.2 | 1 | 0.2 |\n" in card
-    assert "| all | 11.8 | | 13.4 |\n\nBy the clock on two cores, without" in card
-    assert "energy.\n\n## Section one\n\nText.\n\n## Limits" in card
+    assert capsys.readouterr() == (f"{packed}: 0.0 MB\n{out}: 0.0 MB\n", "")
+    assert names(out) == ["README.md", *FILES[:3], "results.json", SOURCES, *FILES[3:]]
+    assert (out / SOURCES).read_text() == f"{HEADER}\n{ROW}\n{CC}\n"
+    for path in out.iterdir():
+        assert str(tmp_path).encode() not in path.read_bytes(), path
+    card = (out / "README.md").read_text()
+    header = hub.ModelCard(card).data
+    assert (header.license, header.language, header.model_name) == ("cc-by-sa-4.0", ["en"], "default-small")
+    for text in (
+        'Embedder.load("default-small")',
+        "This model is bundled with structviews; nothing is downloaded.",
+        "- vocabulary: 12 (fixed), 12 (trained)",
+        "| A wiki | CC BY-SA 3.0 | 20 | 6,000 |\n| Two novels | public domain | 3 | 4,000 |\n",
+        "| all | | 23 | 10,000 |\n\n## Scores\n\n| run |",
+        "| default-small | dep,const | 16 | 75.0 | 91.0 |\n| average | average | 16 | 70.0 | 71.0 |\n",
+        "| DEP, CONST (UMBC 40M) | S 1 | 4800 | 80.7 | 94.9 |\n\n",
+        "- `average`: the baseline `average`, of the word vectors `v.vec`\n",
+        "| texts and tasks parsed | 1.5 | 2 | 3.0 |\n| word vectors learnt | 0.2 | 1 | 0.2 |\n",
+        "| all | 11.8 | | 13.4 |\n\nBy the clock on two cores, without",
+        "energy.\n\n## Section one\n\nText.\n\n## Limits",
+        "rounded to half precision, fixed word vectors to 8 bits",
+    ):
+        assert text in card
+    assert "structviews pull" not in card
     with pytest.raises(SystemExit) as stop:
         script("pack", run, "-o", packed, "--words", WORDS)
     assert stop.value.code == 2
     assert capsys.readouterr().err == f"error: {packed}: already exists: give another folder with --out\n"
 
 
-def test_what_the_package_says_about_the_texts(hub, packed, tmp_path):
-    """The files that stand beside the script."""
-    folder = SCRIPTS / "bundled_models"
-    rows = summed(read_sources(folder / "novels-sources.tsv"))
-    assert [(row.licence, row.documents, row.sentences) for row in rows] == [("public domain", 7305, 1021870)]
-    assert re.findall("(?m)^#+ .*", (folder / "about.md").read_text())[:2] == ["## The texts", "## Licence"]
+@pytest.mark.filterwarnings("error")
+def test_n_grams_and_sources_go_wherever_the_run_goes(hub, composing, sentence, tmp_path):
+    embedder = Embedder.load(composing)
+    expected = embedder.encode([sentence])
+    embedder.save(tmp_path / "saved")
+    pack(composing, tmp_path / "again", WORDS)
+    for folder in ("saved", "again"):
+        np.testing.assert_allclose(Embedder.load(tmp_path / folder).encode([sentence]), expected, atol=1e-3)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).encode([sentence]), expected)
+    shipped, staged = tmp_path / "models/shipped", tmp_path / "staged"
+    ship(composing, shipped, "mit", sources=[table(tmp_path / "a.tsv", ROW)])
+    joined = join_runs([shipped, composing], tmp_path / "joined")
+    assert stage(joined, staged) == []
+    check_arrived(staged)
+    found = Embedder.load(staged)
+    np.testing.assert_allclose(found.encode([sentence])[0, : embedder.dim], expected[0], atol=1e-6)
+    assert read_sources(staged / "members/0-shipped" / SOURCES) == read_sources(tmp_path / "a.tsv")
+    card = model_card(staged, "me/x", found)
+    assert "| Two novels | public domain | 3 | 4,000 |\n| all | | 3 | 4,000 |\n\n**1-packed**\n" in card
+    assert card.count("| Two novels |") == card.count("ask the owner of this repository") == 1
+
+
+# Tables of the texts that a run was trained on.
+
+
+def book(title, source="books", licence="CC BY 4.0", documents=1, sentences=10):
+    return Source(source, title, "2020", licence, 'its "authors"', documents, sentences)
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path):
+    rows = [book("Zoë's “book”; part 1"), book("b", documents=0, sentences=10**9)]
+    write_sources(tmp_path / "x.tsv", rows)
+    assert read_sources(tmp_path / "x.tsv") == rows
+    assert (tmp_path / "x.tsv").read_text("utf-8").startswith("source\ttitle\tyear\tlicence\tattribution\tdocuments\t")
+
+
+def test_sums_by_source_and_licence():
+    series = [book(f"Series: {name}", "series", sentences=5) for name in "abcd"]
+    rows = [book("x", sentences=3), *series, book("y", documents=2, sentences=4), book("z", licence="CC0", sentences=8)]
+    rows += [book(name, "mixed", sentences=1) for name in "abcd"]
+    assert summed(rows) == [
+        Group("Series (4 titles)", "CC BY 4.0", 4, 20),
+        Group("z", "CC0", 1, 8),
+        Group("x; y", "CC BY 4.0", 3, 7),
+        Group("(4 titles)", "CC BY 4.0", 4, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["source\ttitle"], "x.tsv: not a table of sources: give a first line of source, title, year, licence"),
+        ([HEADER, "a\tb\tc\td\te\t1\t2", "a\tb\tc\td\t1\t2"], "x.tsv:3: not 7 values, the last two counts: fix"),
+        ([HEADER, "a\tb\tc\td\te\t1\tmany"], "x.tsv:2: not 7 values"),
+    ],
+)
+def test_what_is_no_such_table(tmp_path, lines, message):
+    (tmp_path / "x.tsv").write_text("\n".join(lines) + "\n")
+    with pytest.raises(InputError) as error:
+        read_sources(tmp_path / "x.tsv")
+    assert str(error.value).startswith(f"{tmp_path}/{message}")

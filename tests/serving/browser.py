@@ -1,6 +1,5 @@
 """Headless Chromium, driven over a pipe with the DevTools protocol; it needs no driver and no port."""
 
-import base64
 import fcntl
 import json
 import os
@@ -11,16 +10,8 @@ import sys
 import time
 
 PATH = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = (
-    "--headless=new",
-    "--remote-debugging-pipe",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-extensions",
-)
+FLAGS = [f"--{flag}" for flag in ("headless=new", "remote-debugging-pipe", "no-sandbox", "no-first-run")]
+FLAGS += [f"--disable-{feature}" for feature in ("gpu", "dev-shm-usage", "background-networking", "extensions")]
 # Chromium reads commands from 3 and writes to 4; the ends of the pipes are above these.
 LAUNCH = (
     "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
@@ -35,19 +26,9 @@ class Browser:
         commands, self._out = os.pipe()
         self._in, events = os.pipe()
         ends = [fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (commands, events)]
-        args = [
-            sys.executable,
-            "-c",
-            LAUNCH,
-            *map(str, ends),
-            PATH,
-            *FLAGS,
-            f"--user-data-dir={profile}",
-            "about:blank",
-        ]
-        self._process = subprocess.Popen(
-            args, pass_fds=ends, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        command = [sys.executable, "-c", LAUNCH, *map(str, ends), PATH, *FLAGS, f"--user-data-dir={profile}"]
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+        self._process = subprocess.Popen([*command, "about:blank"], pass_fds=ends, **streams)
         for fd in (commands, events, *ends):
             os.close(fd)
         self._waiting = b""
@@ -122,18 +103,10 @@ class Browser:
         self.evaluate(f"document.querySelector({selector!r}).select()")
         self.call("Input.insertText", text=text)
 
-    def look(self, width, dark=False):
-        """Set the width of the window, in pixels, and the theme."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
-        )
-        theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[theme])
-
-    def screenshot(self, path):
-        """The whole page as PNG."""
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=True)["data"]
-        path.write_bytes(base64.b64decode(data))
+    def look(self, width):
+        """Set the width of the window, in pixels."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def close(self):
         self._session = None

@@ -7,13 +7,11 @@ import torch
 from corpora import small_config, topic_corpus
 from safetensors.torch import load_file
 
-from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.runs.weights import load_words
 from structviews.training.checkpoint import read_progress
 from structviews.training.loop import train
 from structviews.training.trainer import Training
-from structviews.words.vocabulary import Vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -34,26 +32,25 @@ def settings(source, tmp_path):
 
 
 def test_known_words_keep_their_rows_and_others_start_fresh(source, settings):
-    made, fresh = Training(settings()), Training(settings(init_from=""))
-    old_words = load_words(source, "trained").words
-    words = made.vocabularies["trained"].words
+    made, fresh = (Training(settings(**others)) for others in ({}, {"init_from": ""}))
+    vocabulary, own = (training.vocabularies["trained"] for training in (made, fresh))
+    old_words, words = load_words(source, "trained").words, vocabulary.words
     assert words[: len(old_words)] == old_words
-    assert set(words) == set(old_words) | set(fresh.vocabularies["trained"].words)
+    assert set(words) == set(old_words) | set(own.words)
     assert len(words) == len(set(words)) > len(old_words)
-    counts = dict(zip(fresh.vocabularies["trained"].words, fresh.vocabularies["trained"].counts.tolist(), strict=True))
-    assert made.vocabularies["trained"].counts.tolist() == [counts.get(word, 0) for word in words]
-    weights = load_file(source / "model.safetensors")
-    state = made.model.state_dict()
+    counts = dict(zip(own.words, own.counts.tolist(), strict=True))
+    assert vocabulary.counts.tolist() == [counts.get(word, 0) for word in words]
+    weights, state = load_file(source / "model.safetensors"), made.model.state_dict()
     assert state.keys() == weights.keys()
     for name, tensor in state.items():
         assert torch.equal(tensor[: len(weights[name])], weights[name])
         if ".words." in name:
-            new = tensor[len(old_words) :]
-            assert len(new) == len(words) - len(old_words)
-            assert new.any(dim=1).all()
+            assert len(tensor) == len(words)
+            assert tensor[len(old_words) :].any(dim=1).all()
     assert made.optimiser.state == {}
 
 
+CELL = {"views": ("seq", "seq-uni")}
 SKIP = {"views": ("seq-uni",), "objective": "skip-thought"}
 
 
@@ -68,33 +65,26 @@ SKIP = {"views": ("seq-uni",), "objective": "skip-thought"}
 def test_another_cell_or_decoder_is_refused(settings, plain, name, value):
     before = str(train(settings("before", init_from="", **plain, **{name: value}, steps=1)))
     Training(settings(init_from=before, **plain, **{name: value}))
-    if plain is SKIP:
-        Training(settings(init_from=before, views=("seq-uni",), objective="generative"))
     wanted = f"it has {name} = {value}, not .*: give --{name.replace('_', '-')} {value}, or another"
     with pytest.raises(InputError, match=wanted):
         Training(settings(init_from=before, **plain))
 
 
-def test_outputs_for_words_of_another_corpus_start_fresh(settings, tmp_path):
-    """In the channel fixed, the words are those of the corpus that the file has."""
-    small = topic_corpus(tmp_path / "small.parsed", documents=2)
-    words = [Vocabulary.of_corpus(ParsedCorpus.open(path)).words[1:] for path in (small, settings().data.corpus)]
-    file = tmp_path / "x.vec"
-    file.write_text("".join(f"{word} 1 2 3\n" for word in sorted(set().union(*words))[1:]))
-    both = SKIP | {"channels": ("fixed", "trained"), "vectors": str(file)}
-    before = train(settings("before", init_from="", **both, steps=1).replaced(corpus=str(small)))
-    made = Training(settings(init_from=str(before), **both)).model.state_dict()
+def test_outputs_for_words_of_another_corpus_start_fresh(source, settings):
+    before = train(settings("before", init_from="", **SKIP, steps=1).replaced(corpus=str(source.parent / "x.parsed")))
+    made = Training(settings(init_from=str(before), **SKIP)).model.state_dict()
     old = load_file(before / "model.safetensors")
-    name = "channels.{}.objective.words.0.weight".format
-    assert len(made[name("fixed")]) > len(old[name("fixed")])
-    assert torch.equal(made[name("trained")][: len(old[name("trained")])], old[name("trained")])
-    decoder = "channels.fixed.objective.decoders.0.weight_hh_l0"
+    words, decoder = (f"channels.trained.objective.{name}" for name in ("words.0.weight", "decoders.0.weight_hh_l0"))
+    assert len(made[words]) > len(old[words])
+    assert torch.equal(made[words][: len(old[words])], old[words])
     assert torch.equal(made[decoder], old[decoder])
+    Training(settings(init_from=str(before), views=("seq-uni",), objective="generative"))  # which has none of them
 
 
 def test_a_run_goes_on_without_the_one_that_it_began_from(source, settings, tmp_path):
     copy = shutil.copytree(source, tmp_path / "copy")
-    whole = train(settings("whole", init_from=str(copy), epochs=2))
+    begun = {"init_from": str(copy), "steps": 4, "checkpoint_minutes": 1e-9}
+    whole = train(settings("whole", **begun))
     step, taken = Training.step, []
 
     def failing(self, *batches, **words):
@@ -106,21 +96,17 @@ def test_a_run_goes_on_without_the_one_that_it_began_from(source, settings, tmp_
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Training, "step", failing)
         with pytest.raises(KeyboardInterrupt):
-            train(settings(init_from=str(copy), epochs=2, checkpoint_minutes=1e-9))
+            train(settings(**begun))
     assert read_progress(tmp_path / "run").step == 2
     shutil.rmtree(copy)
-    train(settings(init_from=str(copy), epochs=2, checkpoint_minutes=1e-9))
+    train(settings(**begun))
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == (whole / "model.safetensors").read_bytes()
 
 
 @pytest.mark.parametrize(
     ("damage", "others", "message"),
     [
-        (
-            None,
-            {"views": ("seq", "avg")},
-            r"it has views = dep,const, not seq,avg: give --views dep,const, or another run",
-        ),
+        (None, {"views": ("seq", "avg")}, r"it has views = dep,const, not seq,avg: give --views dep,const, or another"),
         (None, {"word_dim": 10}, r"it has word_dim = 6, not 10: give --word-dim 6, or another run with --init-from"),
         (None, {"init_from": "nothing"}, r"nothing: not a run: no such folder"),
         ("model", {}, r"model\.safetensors: damaged"),

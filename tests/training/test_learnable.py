@@ -30,12 +30,7 @@ def rows(documents, sentences, words=lambda number: ["a", f"w{number}", "b"], ga
         (rows(40, 1), "seq,seq", {"objective": "quick-thoughts"}, ALONE),
         (rows(40, 1), "seq,avg", {"objective": "consensus"}, ALONE),
         (rows(40, 1), "seq", {"objective": "generative"}, ALONE),
-        (
-            rows(12, 4, words=lambda _: ["a", "b"]),
-            "dep,const",
-            {},
-            "all its sentences are the same, so there is nothing",
-        ),
+        (rows(12, 4, words=lambda _: ["a", "b"]), "dep,const", {}, "all its sentences are the same, so there is"),
         (rows(1, 1), "dep,const", {}, r"x\.parsed: 1 training sentence: parse a larger corpus"),
     ],
 )
@@ -100,10 +95,8 @@ def test_a_model_beyond_memory_is_one_line(tmp_path, monkeypatch):
     build = trainer.build_model
     monkeypatch.setattr(trainer, "build_model", lambda *a: made.append(build(*a)) or made[-1])
     config = small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", ["seq", "seq"], hidden=100_000)
-    with pytest.raises(
-        InputError, match=r"^hidden = 100000, word_dim = 6: training 30,\S+ parameters: needs about 480\.1 GB"
-    ) as e:
+    wanted = r"^hidden = 100000, word_dim = 6: training 30,\S+ parameters: needs about 480\.1 GB.*1\.0 GB are free"
+    with pytest.raises(InputError, match=wanted):
         train(config)
-    assert str(e.value).endswith("1.0 GB are free: lower --hidden, --word-dim or --vocabulary")
     assert {parameter.device.type for model in made for parameter in model.parameters()} == {"meta"}
     assert not (tmp_path / "run").exists()

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,14 +18,14 @@ import torch
 import torch.distributed as dist
 from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
 from safetensors.torch import load_file
-from test_training import log_of, result, wait_for_step
+from test_training import log_of, result
 from tiny_encoders import encoder_folder
 
 from structviews.errors import InputError
 from structviews.runs.settings_file import Parsed, save_config
 from structviews.training.checkpoint import Progress, extend, extended, read_progress
 from structviews.training.loop import train
-from structviews.training.ranks import Ranks, deal
+from structviews.training.ranks import Ranks
 from structviews.training.trainer import Training
 
 HERE = Path(__file__).parent
@@ -120,15 +121,12 @@ def test_own_negatives_give_the_mean_of_the_batches(gradients, corpus, tmp_path,
     config = worker.case_configs(corpus, tmp_path / "run")[name]
     alone = worker.prepared(config.replaced(accumulate=1))
     for _, batches, (results, _) in steps_of(gradients, name):
-        each = []
-        for rows in batches:
-            of_rank = []
-            for part in rows:
-                alone.step(alone.data.reader.batch(np.array(part)))
-                of_rank.append(worker.gradients(alone))
-            each.append({n: torch.stack([one[n] for one in of_rank]).mean(dim=0) for n in of_rank[0]})
-        for key in each[0]:
-            expected = (each[0][key] + each[1][key]) / 2
+        of_batches = []
+        for rows in (rows for of_rank in batches for rows in of_rank):
+            alone.step(alone.data.reader.batch(np.array(rows)))
+            of_batches.append(worker.gradients(alone))
+        for key in of_batches[0]:
+            expected = torch.stack([each[key] for each in of_batches]).mean(dim=0)
             torch.testing.assert_close(results[key], expected, rtol=1e-10, atol=1e-12)
 
 
@@ -138,11 +136,19 @@ def settings(corpus, out, **others):
 
 def launch(config, folder, count=2):
     """``train`` with a configuration, on some ranks."""
-    file = folder / f"{Path(config.data.out).name}.toml"
-    (folder / "settings").mkdir(exist_ok=True)
-    save_config(folder / "settings", config, Parsed.of(opened(config.data.corpus)))
-    (folder / "settings" / "config.toml").replace(file)
-    return start(["-m", "structviews", "train", "--config", file], folder, count)
+    run = folder / f"{Path(config.data.out).name}-settings"
+    run.mkdir()
+    save_config(run, config, Parsed.of(opened(config.data.corpus)))
+    return start(["-m", "structviews", "train", "--config", run / "config.toml"], folder, count)
+
+
+def wait_for_step(run, step, process):
+    until = time.monotonic() + 60
+    log = run / "log.jsonl"
+    while not log.exists() or log.read_bytes().count(b'"train"') < step:
+        assert time.monotonic() < until, "waited too long"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
 
 
 @pytest.fixture(scope="module")
@@ -176,17 +182,15 @@ def test_as_many_ranks_go_on_as_if_nothing_had_been(stopped, corpus, tmp_path):
 
 def test_words_of_an_encoder(corpus, tmp_path):
     """Their ids are no rows of a table, so no rank tells the others which ones it read."""
-    encoder_folder(tmp_path / "encoder")
-    words = {"channels": ["trained", "contextual"], "encoder": str(tmp_path / "encoder"), "steps": 3}
-    config = settings(corpus, tmp_path / "run", accumulate=2, **words)
-    codes, lines = ended(launch(config, tmp_path))
-    assert codes == [0, 0], lines
+    encoder = str(encoder_folder(tmp_path / "encoder"))
+    words = {"channels": ["trained", "contextual"], "encoder": encoder, "steps": 3}
+    assert ended(launch(settings(corpus, tmp_path / "run", **words), tmp_path))[0] == [0, 0]
     assert log_of(tmp_path / "run", "train")[-1]["step"] == 3
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_another_number_of_ranks_goes_on(stopped, corpus, tmp_path, ranks):
-    """After a run of the other number of them."""
+    """After a run of the other number of them; no step is left out, none taken twice."""
     if ranks == 1:
         run = shutil.copytree(stopped[0], tmp_path / "run")
         before = read_progress(run)
@@ -197,10 +201,8 @@ def test_another_number_of_ranks_goes_on(stopped, corpus, tmp_path, ranks):
         extend(extended(run, None, 0))
         assert ended(launch(settings(corpus, run), tmp_path))[0] == [0, 0]
     after = read_progress(run)
-    assert before.ranks == 3 - ranks
-    assert (after.finished, after.ranks) == (True, ranks)
+    assert (before.ranks, after.ranks, after.finished) == (3 - ranks, ranks, True)
     assert after.step > before.step
-    # None is left out, none taken twice.
     assert [entry["step"] for entry in log_of(run, "train")] == list(range(1, after.step + 1))
 
 
@@ -220,21 +222,23 @@ def test_the_place_in_an_epoch_is_kept_to_a_step(corpus, tmp_path):
         assert steps[-1].progress.step == made.data.last_step(place) == 7 + len(steps)
 
 
-def test_an_error_of_one_rank_is_one_line(tmp_path):
-    for task, message in (("fail", "error: this rank cannot go on"), ("die", "error: another rank was killed (see")):
-        processes = start([HERE.parent / "ranks.py", task], tmp_path)
-        codes, lines = ended(processes)
-        assert codes[0] == 2
-        assert codes[1] == (2 if task == "fail" else -signal.SIGKILL)
-        assert len(lines) == 1
-        assert lines[0].startswith(message)
+@pytest.mark.parametrize(
+    ("task", "code", "message"),
+    [
+        ("fail", 2, "error: this rank cannot go on"),
+        ("die", -signal.SIGKILL, "error: another rank was killed (see"),
+    ],
+)
+def test_an_error_of_one_rank_is_one_line(tmp_path, task, code, message):
+    codes, (line,) = ended(start([HERE.parent / "ranks.py", task], tmp_path))
+    assert codes == [2, code]
+    assert line.startswith(message)
 
 
 def test_too_few_documents_for_the_ranks(corpus, tmp_path):
     message = r"enough training documents for \d+ of 20 processes: give torchrun a smaller --nproc-per-node"
     with pytest.raises(InputError, match=message):
         Training(settings(corpus, tmp_path / "run", held_out=0.0), Ranks(0, 20))
-    assert not (tmp_path / "run").exists()
 
 
 def test_sentences_that_unequal_shares_leave_out(tmp_path):
@@ -243,21 +247,6 @@ def test_sentences_that_unequal_shares_leave_out(tmp_path):
     config = settings(write_corpus(tmp_path / "x.parsed", rows), tmp_path / "run", held_out=0.0)
     assert Training(config).data.left_out == 0
     assert Training(config, Ranks(1, 2)).data.left_out == pytest.approx(1 - 2 * 12 / 42)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7])
-def test_documents_are_dealt_whole(count):
-    sizes = np.random.default_rng(0).integers(1, 20, 60)
-    bounds = deal(np.concatenate([[0], np.cumsum(sizes)]), count)
-    n = sizes.sum()
-    assert (bounds[0], bounds[-1], len(bounds)) == (0, n, count + 1)
-    starts = {0, *np.cumsum(sizes).tolist()}
-    assert set(bounds.tolist()) <= starts
-    assert (np.diff(bounds) > 0).all()
-    # No boundary of documents is nearer to the equal share than the one that was chosen.
-    for rank, bound in enumerate(bounds):
-        wanted = rank * n / count
-        assert abs(bound - wanted) == min(abs(start - wanted) for start in starts)
 
 
 def test_every_rank_has_as_many_steps(corpus, tmp_path):

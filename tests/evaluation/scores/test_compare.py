@@ -16,7 +16,7 @@ from structviews.runtime.seals import write_arrays
 GOLD = {"MR": np.arange(400) % 2, "STS14": np.arange(400) / 100}
 
 
-def make_run(root, name, tasks=("MR", "STS14"), wrong=40, noise=1.0, **changes):
+def make_run(root, name, tasks=("MR", "STS14"), wrong=40):
     """A run with predictions that are wrong on some examples of MR, and noisy on two data sets of STS14."""
     run = root / name
     run.mkdir()
@@ -24,26 +24,22 @@ def make_run(root, name, tasks=("MR", "STS14"), wrong=40, noise=1.0, **changes):
     (run / "config.toml").write_text('[views]\nnames = ["seq", "seq"]\n')
     # The first examples, so that the errors of the better run are errors of the other too.
     predicted = np.where(np.arange(400) < wrong, 1 - GOLD["MR"], GOLD["MR"])
-    noisy = GOLD["STS14"] + noise * np.random.default_rng(ord(name)).standard_normal(400)
+    noisy, gold = GOLD["STS14"] + np.random.default_rng(ord(name)).standard_normal(400), GOLD["STS14"]
     tested = {
         "MR": {"all": (predicted, GOLD["MR"])},
-        "STS14": {
-            part: (noisy[rows], GOLD["STS14"][rows]) for part, rows in (("a", slice(0, 100)), ("b", slice(100, 400)))
-        },
+        "STS14": {"a": (noisy[:100], gold[:100]), "b": (noisy[100:], gold[100:])},
     }
     scores = {"MR": {"accuracy": 100 - wrong / 4}, "STS14": {"pearson mean": 0.5, "pearson all": 0.6}}
-    entries = {
-        task: {"scores": scores[task], "partial": {}, "dim": 8, "data": {f"{task}/file": "1" * 64}} for task in tasks
-    }
+    entry = {"partial": {}, "dim": 8}
     results = {
         "format": 1,
         "protocol": {"name": "senteval", "seed": 1111},
         "dim": 8,
-        "tasks": entries,
+        "tasks": {task: entry | {"scores": scores[task], "data": {f"{task}/file": "1" * 64}} for task in tasks},
         "unavailable": {},
         "predictions": {task: tested[task] for task in tasks},
     }
-    save_results(run, results | changes)
+    save_results(run, results)
     return run
 
 

@@ -1,18 +1,22 @@
-"""The table: one row per run, missing scores said."""
+"""The table: rows, missing scores, intervals, marks and published rows, in each format; the matrix of views."""
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 from structviews.cli.app import app
 from structviews.errors import InputError
-from structviews.evaluation.scores.rendering import as_markdown, as_rich
+from structviews.evaluation.scores import heatmap
+from structviews.evaluation.scores.rendering import as_latex, as_markdown, as_rich, html_table
 from structviews.evaluation.scores.results import CAPTION_TASK
-from structviews.evaluation.scores.tables import score_table
+from structviews.evaluation.scores.tables import BEST, TIE, score_table
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed, save_config
@@ -31,6 +35,10 @@ def make_run(root, name, views, tasks=None, unavailable=None):
         results["model"] = model_checksum(run)
         write_json(run / "results.json", results)
     return run
+
+
+def change_results(run, name="results.json", **changes):
+    write_json(run / name, json.loads((run / "results.json").read_text()) | changes)
 
 
 @pytest.fixture
@@ -94,7 +102,8 @@ def test_a_narrow_terminal_gets_several_tables_with_every_score_whole(runs):
     assert max(map(len, shown.split("\n"))) <= 50
 
 
-def test_a_task_that_was_not_scored_is_asked_for_with_its_folder(tmp_path):
+def test_a_task_that_was_not_scored_is_asked_for_with_its_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     accuracy = {"scores": {"accuracy": 50.0}}
     a = make_run(tmp_path, "a", ["dep"], {"MR": accuracy})
     b = make_run(tmp_path, "b", ["dep"], {"Tense": accuracy, "HeadDistance": accuracy})
@@ -105,43 +114,30 @@ def test_a_task_that_was_not_scored_is_asked_for_with_its_folder(tmp_path):
     left = f"run: structviews eval {a} --probing DIR --tasks Tense,HeadDistance"
     assert f"a: Tense, HeadDistance not evaluated; {left}" in notes
     assert f"b: MR not evaluated; run: structviews eval {b} --senteval DIR --tasks MR" in notes
-
-
-def test_captions_are_not_asked_of_eval_and_a_folder_of_the_bundled_name_is_told_apart(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    accuracy = {"scores": {"accuracy": 50.0}}
+    # Captions are not asked of eval; and a folder of the bundled run's name is told apart.
     captions = make_run(tmp_path, "captions", ["dep"], {CAPTION_TASK: {"scores": {"image to text R@1": 1.0}}})
-    make_run(tmp_path, "default", ["dep"], {"MR": accuracy})
-    notes = score_table([captions, Path("default")]).notes
-    assert notes == [f"captions: MR not evaluated; run: structviews eval {captions} --senteval DIR --tasks MR"]
-    more = make_run(tmp_path, "more", ["dep"], {"TREC": accuracy})
-    notes = score_table([more, Path("default")]).notes
-    assert "default: TREC not evaluated; run: structviews eval ./default --senteval DIR --tasks TREC" in notes
+    make_run(tmp_path, "default", ["dep"], {"TREC": accuracy})
+    assert score_table([captions, a, Path("default")]).notes == [
+        f"captions: MR, TREC not evaluated; run: structviews eval {captions} --senteval DIR --tasks MR,TREC",
+        f"a: TREC not evaluated; run: structviews eval {a} --senteval DIR --tasks TREC",
+        "default: MR not evaluated; run: structviews eval ./default --senteval DIR --tasks MR",
+    ]
 
 
-def test_bad_runs(tmp_path):
-    for name, config, message in (
-        ("a", "views = [", "config.toml: not TOML"),
-        ("b", "view = 3", r"config.toml: \[views\] has no list of names"),
-    ):
-        (make_run(tmp_path, name, ["dep"]) / "config.toml").write_text(config)
-        with pytest.raises(InputError, match=message):
-            score_table([tmp_path / name])
+def test_a_run_without_views_is_refused(tmp_path):
+    run = make_run(tmp_path, "a", ["dep"])
+    (run / "config.toml").write_text("view = 3")
+    with pytest.raises(InputError, match=r"config.toml: \[views\] has no list of names"):
+        score_table([run])
 
 
 def test_scores_of_other_vectors_and_protocols_are_rows_beside_the_runs_own(tmp_path):
     run = make_run(tmp_path, "dep-seq", ["dep", "seq"], {"MR": {"scores": {"accuracy": 70.0}}})
-    own = json.loads((run / "results.json").read_text())
-    kiros = {"protocol": {"name": "kiros"}, "flags": " --protocol kiros"}
-    mean = {"representation": "mean", "flags": " --pooling mean", "dim": 10, "tasks": {}}
-    for name, changes in (("kiros", kiros), ("mean", mean)):
-        write_json(run / f"results.{name}.json", own | changes)
+    change_results(run, "results.kiros.json", protocol={"name": "kiros"}, flags=" --protocol kiros")
+    change_results(run, "results.mean.json", representation="mean", flags=" --pooling mean", dim=10, tasks={})
     table = score_table([run])
-    assert [[row[0], *row[3:]] for row in table.rows] == [
-        ["dep-seq", "70.0"],
-        ["dep-seq (kiros)", "70.0"],
-        ["dep-seq (mean)", "-"],
-    ]
+    scores = {row[0]: row[3] for row in table.rows}
+    assert scores == {"dep-seq": "70.0", "dep-seq (kiros)": "70.0", "dep-seq (mean)": "-"}
     missing = f"run: structviews eval {run} --senteval DIR --tasks MR --pooling mean"
     assert table.notes == [f"dep-seq (mean): MR not evaluated; {missing}"]
 
@@ -191,8 +187,139 @@ def test_runs_that_differ_by_their_seed_are_one_row(runs, tmp_path):
     # A mean says of how many runs it is.
     several = seeded(tmp_path / "d", [(70.0, 80.0), None, (74.0, 84.0)])
     for run in (several[0], several[2]):
-        results = json.loads((run / "results.json").read_text())
-        write_json(run / "results.json", results | {"representation": "vector"})
+        change_results(run, representation="vector")
     table = score_table(several)
     assert table.rows[0][3:] == ["3", "72.0 ± 2.8/82.0 ± 2.8 (2)"]
     assert any(note.startswith("seq-seq-seed2: this model has not been evaluated") for note in table.notes)
+
+
+def scored(root, name, views, **scores):
+    """A run with accuracies, or Pearson correlations below 1, and intervals of one point to each side."""
+    tasks = {}
+    for task, value in scores.items():
+        score, width = ("pearson", 0.01) if value < 1 else ("accuracy", 1.0)
+        tasks[task] = {"scores": {score: value}, "intervals": {score: [value - width, value + width]}}
+    return make_run(root, name, views, tasks)
+
+
+@pytest.fixture
+def with_intervals(tmp_path):
+    return [
+        scored(tmp_path, "a_1", ["seq", "seq"], MR=78.04, TREC=91.0),
+        scored(tmp_path, "b", ["dep", "seq"], MR=79.5, TREC=90.1),
+        scored(tmp_path, "c", ["dep", "const"], MR=80.0),
+    ]
+
+
+def marks(table):
+    return [[[figure.mark for figure in cell.figures] for cell in row.cells] for row in table.runs]
+
+
+def test_the_best_and_those_within_its_interval_are_marked_but_no_score_on_part_of_a_task(with_intervals, tmp_path):
+    part = {"MR": {"scores": {"accuracy": 99.0}, "partial": {"MR/x": "9 of 10"}}}
+    with_intervals.append(make_run(tmp_path, "d", ["avg", "avg"], part))
+    assert marks(score_table(with_intervals)) == [[[""], [BEST]], [[TIE], [TIE]], [[BEST], []], [[""], []]]
+    # Both numbers of MRPC by themselves; without intervals none ties.
+    table = score_table([*seeded(tmp_path / "x", [(72.0, 80.0)]), *seeded(tmp_path / "y", [(71.9, 82.0)], hidden=9)])
+    assert marks(table) == [[[BEST, ""]], [["", BEST]]]
+
+
+def test_intervals_on_request_and_of_several_runs_their_mean(with_intervals, tmp_path):
+    table = score_table(with_intervals, intervals=True)
+    assert table.rows[0][3:] == ["78.0 [77.0, 79.0]", "91.0 [90.0, 92.0]"]
+    assert table.rows[2][4] == "-"
+    assert any("bootstrap" in note for note in table.legend)
+    several = seeded(tmp_path / "sweep", [(70.0, 80.0), (72.0, 80.0)])
+    for run, ends in zip(several, ([68.0, 71.5], [70.0, 74.5]), strict=True):
+        tasks = json.loads((run / "results.json").read_text())["tasks"]
+        tasks["MRPC"]["intervals"] = {"accuracy": ends, "f1": [78.0, 82.0]}
+        change_results(run, tasks=tasks)
+    text = "71.0 ± 1.4 [69.0, 73.0]/80.0 ± 0.0 [78.0, 82.0]"
+    assert score_table(several, intervals=True).rows[0][4] == text
+
+
+def test_published_rows_stand_apart_in_every_format(with_intervals):
+    table = score_table(with_intervals, published=True)
+    own = ["dep,const" in row for row in table.rows]
+    assert own == [False, False, True]
+    model, source, dim, mr, trec = next(row.texts for row in table.published if row.labels[0].startswith("DEP, CONST"))
+    assert (model, source, dim, mr, trec) == ("DEP, CONST (UMBC 40M)", "S 1", "4800", "80.7", "92.6")
+    assert all(row.cells[0].figures or row.cells[1].figures for row in table.published)
+    assert not any(figure.mark for row in table.published for cell in row.cells for figure in cell.figures)
+    lines = as_markdown(table).split("\n")
+    assert lines[5] == "| **published** |  |  |  |  |"
+    console = Console(width=200, file=io.StringIO())
+    console.print(*as_rich(table, 200))
+    shown = console.file.getvalue()
+    assert shown.index("b ") < shown.index("published") < shown.index("DEP, CONST")
+    assert "\\emph{published}" in as_latex(table)
+    assert "<tbody class='published'>" in html_table(table, range(2))
+    table = score_table(with_intervals)
+    assert not table.published
+    named = replace(table, runs=[replace(table.runs[0], labels=("a|b](x)", *table.runs[0].labels[1:]))], notes=["`a`"])
+    lines = as_markdown(named).split("\n")
+    assert lines[2].startswith("| a\\|b\\](x) | ")
+    assert lines[-2] == "- \\`a\\`"
+
+
+def test_latex_has_equal_rows_escapes_names_and_marks_scores(with_intervals, tmp_path):
+    latex = as_latex(score_table(with_intervals))
+    assert "a\\_1 & seq,seq & 600 & 78.0 & \\textbf{91.0} \\\\" in latex
+    assert "b & dep,seq & 600 & \\underline{79.5} & \\underline{90.1} \\\\" in latex
+    assert "c & dep,const & 600 & \\textbf{80.0} & -- \\\\" in latex
+    assert "% c: TREC not evaluated" in latex
+    assert "95 \\% interval" in latex
+    assert latex.count("\\toprule") == latex.count("\\bottomrule") == 1
+    # Many tasks are several tabulars, with every score once.
+    names = ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "SICK-E", "SICK-R", "STS12", "STS13", "STS14", "STS15"]
+    run = scored(tmp_path, "a", ["seq", "seq"], **{name: 50.0 + i for i, name in enumerate(names)})
+    latex = as_latex(score_table([run]))
+    assert latex.count("\\begin{tabular}{@{}llrrrrrrr@{}}") == 2
+    assert all(latex.count(f"& {50 + i}.0") == 1 for i in range(len(names)))
+
+
+def test_html_names_are_text_and_scores_have_marks_and_intervals(with_intervals, tmp_path):
+    odd = scored(tmp_path, "a&b<i>", ["seq"], MR=70.0)
+    html = html_table(score_table([*with_intervals, odd], intervals=True), range(2))
+    ElementTree.fromstring(html)  # what is opened is closed
+    assert html.count("<td") == 4 * 4
+    assert html.count("<th scope='row'") == 4
+    assert "<td title='95 % interval [79.0, 81.0]'><b>80.0</b><small>[79.0, 81.0]</small></td>" in html
+    assert "<u>79.5</u>" in html
+    assert "a&amp;b&lt;i&gt;" in html
+
+
+def test_a_matrix_has_each_pair_on_both_sides_and_holes_where_there_is_none(with_intervals, tmp_path):
+    matrix = heatmap.view_matrix(with_intervals, "MR")
+    assert matrix.views == ["const", "dep", "seq"]
+    expected = [[np.nan, 80.0, np.nan], [80.0, np.nan, 79.5], [np.nan, 79.5, 78.04]]
+    np.testing.assert_array_equal(matrix.values, expected)
+    assert matrix.texts == [["-", "80.0", "-"], ["80.0", "-", "79.5"], ["-", "79.5", "78.0"]]
+    matrix = heatmap.view_matrix(with_intervals, "TREC")
+    assert (matrix.views, matrix.interval) == (["dep", "seq"], 2)
+    assert "not in the matrix (not two views, or no score): c" in matrix.notes
+    again = scored(tmp_path / "other", "b2", ["seq", "dep"], MR=70.0)
+    for given, task, message in (
+        (with_intervals, "CR", "--matrix CR: no run has a score for it; scored tasks: MR, TREC"),
+        ([*with_intervals, again], "MR", "b and b2 have the same views seq, dep; give one of them"),
+        ([scored(tmp_path, "one", ["seq"], MR=1.5)], "MR", "no run with two views has a score"),
+    ):
+        with pytest.raises(InputError, match=message):
+            heatmap.view_matrix(given, task)
+
+
+def test_the_flags_of_the_table_command(with_intervals, tmp_path):
+    def run(*flags):
+        return CliRunner().invoke(app, ["table", *map(str, with_intervals), *flags])
+
+    assert "\\toprule" in run("--format", "latex").output
+    assert "[79.0, 81.0]" in run("--format", "md", "--intervals").output
+    assert "78.0" in run("--matrix", "MR").output
+    assert isinstance(run("--matrix", "MR", "--published").exception, InputError)
+    assert isinstance(run("--picture", "x.png").exception, InputError)
+    pytest.importorskip("matplotlib")
+    for name, start in (("heat.png", b"\x89PNG"), ("heat.svg", b"<?xml"), ("again.svg", b"<?xml")):
+        assert run("--matrix", "MR", "--picture", str(tmp_path / name)).exit_code == 0
+        assert (tmp_path / name).read_bytes().startswith(start)
+    # The same picture in every run.
+    assert (tmp_path / "heat.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()

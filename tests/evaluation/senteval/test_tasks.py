@@ -130,79 +130,57 @@ def test_probing_tasks_about_pairs(probing):
     assert dev.first == (("one", "0"), ("one", "1"), ("one", "2"))
     assert dev.second == (("two", "0"), ("two", "1"), ("two", "2"))
     assert dev.targets.tolist() == [0, 1, 0]
-    (probing / "tree_edit.txt").write_text("tr\tFAR\tone")
-    with pytest.raises(InputError, match=r"tree_edit.txt:1: 3 tab-separated columns, not 4"):
-        read_task("TreeEdit", None, probing=probing)
 
 
-def test_bad_probing_folders(probing, tmp_path):
-    path = probing / "past_present.txt"
-    data, lines = path.read_bytes(), path.read_text().splitlines(keepends=True)
-    for bad, message in (
-        (edit(1, "tr\tPAST")(data), r"past_present.txt:1: 2 tab-separated columns, not 3; fix"),
-        (edit(2, "dev\tPAST\tx")(data), r"past_present.txt:2: part 'dev' is not one of tr, va, te; correct it"),
-        (edit(50, "te\tFUTURE\tx")(data), r"past_present.txt:50: label 'FUTURE' .* part 'tr'; correct it"),
-        ("".join(lines[:40]).encode(), r"past_present.txt:40: no lines of part 'te'; download"),
-        ("".join(line for line in lines if "PRES" not in line).encode(), r"only one class, 'PAST'; a task needs"),
+def test_folders_that_have_no_such_task(folder, probing, tmp_path):
+    for name, senteval, other, message in (
+        ("Tense", folder, None, r"Tense is a probing task; give .* --probing"),
+        ("MR", None, probing, r"MR is one of SentEval's tasks; give .* --senteval"),
+        ("Depth", folder, probing, r"unknown task 'Depth': choose one of .* STS16, SICK14, Tense, HeadDistance"),
+        ("Tense", None, tmp_path / "nowhere", "nowhere: no such file or directory; give a folder of probing tasks"),
+        ("Tense", None, folder, r"senteval: no .txt files; give a folder of probing tasks"),
     ):
-        path.write_bytes(bad)
         with pytest.raises(InputError, match=message):
-            read_task("Tense", None, probing=probing)
+            read_task(name, senteval, probing=other)
     (probing / "MR.txt").touch()
     with pytest.raises(InputError, match=r"MR.txt: MR is the name of another task; rename the file"):
         probing_files(probing)
-    with pytest.raises(InputError, match="nowhere: no such file or directory; give a folder of probing tasks"):
-        probing_files(tmp_path / "nowhere")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"empty: no .txt files; give a folder of probing tasks"):
-        probing_files(tmp_path / "empty")
 
 
-def test_a_task_without_its_folder(folder, probing):
-    with pytest.raises(InputError, match=r"Tense is a probing task; give .* --probing"):
-        read_task("Tense", folder)
-    with pytest.raises(InputError, match=r"MR is one of SentEval's tasks; give .* --senteval"):
-        read_task("MR", None, probing=probing)
-    with pytest.raises(InputError, match=r"unknown task 'Depth': choose one of .* STS16, SICK14, Tense, HeadDistance"):
-        read_task("Depth", folder, probing=probing)
+TENSE, PAIRS = "past_present.txt", "tree_edit.txt"
 
 
-BAD = [
-    ("MR", "MR/rt-polarity.pos", None, r"rt-polarity.pos: no such file or directory; add the file"),
-    ("MR", "MR/rt-polarity.neg", lambda data: b"", r"rt-polarity.neg:1: no examples"),
-    ("MR", "MR/rt-polarity.pos", lambda data: data.decode().encode("utf-16"), r"rt-polarity.pos:1: a zero byte"),
-    ("SST2", "SST/binary/sentiment-dev", edit(3, "d\xe9j\xe0 vu\t1"), r"sentiment-dev:3: byte \d+ is not UTF-8"),
-    (
-        "SST5",
-        "SST/fine/sentiment-dev",
-        edit(2, "5 a film"),
-        r"fine/sentiment-dev:2: label '5' is not one of 0, 1, 2, 3",
-    ),
-    ("SNLI", "SNLI/s2.dev", lambda data: data[:-14], r"SNLI/s2.dev:39: 39 lines, but 40 in s1.dev; "),
-    ("TREC", "TREC/train_5500.label", edit(5, "How far ?"), r"train_5500.label:5: not of the form"),
-    ("MRPC", "MRPC/msr_paraphrase_test.txt", edit(7, "1\t2\t3\tone"), r"test.txt:7: 4 tab-separated columns, not 5"),
-    ("SICK-R", "SICK/SICK_trial.txt", edit(2, "1\ta\tb\t5.1\tNEUTRAL"), r"trial.txt:2: score '5.1' .* from 1 to 5"),
-    ("SICK-E", "SICK/SICK_train.txt", edit(9, "1\ta\tb\t3\tMAYBE"), r"SICK_train.txt:9: label 'MAYBE'"),
-    (
-        "STS14",
-        "STS/STS14-en-test/STS.gs.images.txt",
-        lambda data: data[:-2],
-        r"gs.images.txt:12: 12 lines, but 13 in STS.input.images.txt",
-    ),
-    ("STS14", "STS/STS14-en-test/STS.gs.OnWN.txt", edit(3, "6.0"), r"gs.OnWN.txt:3: score '6.0' .* from 0 to 5"),
-]
-
-
-@pytest.mark.parametrize(("name", "file", "change", "message"), BAD)
-def test_bad_files_are_named_with_their_line(name, file, change, message, folder):
-    path = folder / file
+@pytest.mark.parametrize(
+    ("name", "file", "change", "message"),
+    [
+        ("MR", "MR/rt-polarity.pos", None, r"rt-polarity.pos: no such file or directory; add the file"),
+        ("MR", "MR/rt-polarity.neg", lambda data: b"", r"rt-polarity.neg:1: no examples"),
+        ("MR", "MR/rt-polarity.pos", lambda data: data.decode().encode("utf-16"), r"rt-polarity.pos:1: a zero byte"),
+        ("SST2", "SST/binary/sentiment-dev", edit(3, "d\xe9j\xe0 vu\t1"), r"sentiment-dev:3: byte \d+ is not UTF-8"),
+        ("SST5", "SST/fine/sentiment-dev", edit(2, "5 a film"), r"sentiment-dev:2: label '5' is not one of 0, 1, 2, 3"),
+        ("SNLI", "SNLI/s2.dev", lambda data: data[:-14], r"SNLI/s2.dev:39: 39 lines, but 40 in s1.dev; "),
+        ("TREC", "TREC/train_5500.label", edit(5, "How far ?"), r"train_5500.label:5: not of the form"),
+        ("MRPC", "MRPC/msr_paraphrase_test.txt", edit(7, "1\t2\t3\tone"), r"test.txt:7: 4 tab-separated col"),
+        ("SICK-R", "SICK/SICK_trial.txt", edit(2, "1\ta\tb\t5.1\tNEUTRAL"), r"trial.txt:2: score '5.1' .* from 1 to 5"),
+        ("STS14", "STS/STS14-en-test/STS.gs.OnWN.txt", edit(3, "6.0"), r"gs.OnWN.txt:3: score '6.0' .* from 0 to 5"),
+        ("Tense", TENSE, edit(1, "tr\tPAST"), r"past_present.txt:1: 2 tab-separated columns, not 3; fix"),
+        ("Tense", TENSE, edit(2, "dev\tPAST\tx"), r"present.txt:2: part 'dev' is not one of tr, va, te; correct it"),
+        ("Tense", TENSE, edit(50, "te\tFUTURE\tx"), r"past_present.txt:50: label 'FUTURE' .* part 'tr'; correct it"),
+        ("Tense", TENSE, lambda data: data[: data.index(b"te\t")], r"present.txt:40: no lines of part 'te'; download"),
+        ("Tense", TENSE, lambda data: data.replace(b"PRES", b"PAST"), r"only one class, 'PAST'; a task needs"),
+        ("TreeEdit", PAIRS, edit(1, "tr\tFAR\tone"), r"tree_edit.txt:1: 3 tab-separated columns, not 4"),
+    ],
+)
+def test_bad_files_are_named_with_their_line(name, file, change, message, folder, probing):
+    (probing / PAIRS).touch()
+    path = (probing if file in (TENSE, PAIRS) else folder) / file
     if change:
         path.write_bytes(change(path.read_bytes()))
     else:
         path.unlink()
     with pytest.raises(InputError, match=message) as caught:
-        read_task(name, folder, allow_partial=True)
-    assert str(folder) in str(caught.value)
+        read_task(name, folder, allow_partial=True, probing=probing)
+    assert str(path.parent) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
