@@ -1,4 +1,4 @@
-"""What the ranks of test_distributed.py do; started once for each rank, with torchrun's variables."""
+"""What the ranks of test_ranks.py do; started once for each rank, with torchrun's variables."""
 
 import json
 import sys

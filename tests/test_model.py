@@ -68,23 +68,6 @@ def test_every_parameter_learns(model):
         assert parameter.grad.to_dense().any(), name
 
 
-def test_a_bag_has_words_as_wide_as_its_vector():
-    part = channel("fixed", ("bow", "dep"), dim=8)
-    assert [table.dim for table in part.words] == [8, 5]
-
-
-@pytest.mark.parametrize(
-    ("views", "needs"),
-    [
-        (("seq", "bow"), {"tokens"}),
-        (("dep", "dep-sum"), {"dependency"}),
-        (VIEWS, {"tokens", "dependency", "constituency"}),
-    ],
-)
-def test_the_model_needs_what_its_views_read(views, needs):
-    assert Model({"fixed": channel("fixed", views)}).needs == needs
-
-
 def test_scores_are_in_full_precision_under_autocast(model):
     model.float()
     batch = make_batch(model)

@@ -12,17 +12,16 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from structviews.errors import InputError, unknown
+from structviews.errors import unknown
 from structviews.evaluation.scores.published import Published, papers, published
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import toml_text, toml_value
-from structviews.runs.which_vectors import JOINS, Representation
+from structviews.runs.which_vectors import Representation
 from structviews.runtime.documents import read_toml
-from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of, within
+from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of
 from structviews.words import TRAINED
 
 ROWS = Path(__file__).with_name("rows")
-REMEDY = "see the recipes in structviews/recipes/rows"
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,6 @@ class Member(Settings):
 # What a recipe has beside the keys of its source.
 TABLES: dict[str, type[Settings]] = {"corpus": TrainingText, "vectors": WordFile, "evaluation": SecondHalf}
 OF_SOURCE = tuple(each.name for each in fields(Source))
-KEYS = (*OF_SOURCE, *TABLES, "settings", "members", "join", "similarity_join")
 # What of a parent's source is not a recipe's own.
 PLACES = ("place", "published", "places")
 # What members have instead of the recipe that joins them.
@@ -98,9 +96,6 @@ class Recipe:
         settings: settings of ``TrainConfig`` by flat name; empty for a joined model.
         members: the joined runs; empty for a single run.
         join, similarity_join: see ``join_runs``.
-
-    Raises:
-        InputError: if its parts do not go together.
     """
 
     name: str
@@ -113,48 +108,19 @@ class Recipe:
     join: str = "concatenation"
     similarity_join: str = ""
 
-    def __post_init__(self) -> None:
-        if self.source.paper not in papers():
-            raise unknown("paper", self.source.paper, papers())
-        for row in self.source.published:
-            published_row(row)
-        if bool(self.settings) == bool(self.members):
-            raise InputError("neither or both of settings and members: give one of them")
-        for key, value in (("join", self.join), ("similarity_join", self.similarity_join or self.join)):
-            if value not in JOINS:
-                raise unknown(key, value, JOINS)
-
     @classmethod
     def load(cls, name: str) -> Self:
-        """Read a recipe; raises InputError if no recipe has this name, or if it, a parent or a member is wrong."""
-        rows = _rows(ROWS)
-        if name not in rows:
+        """Read a recipe; raises InputError if none has this name, or if it has a setting that there is not."""
+        if name not in _rows(ROWS):
             raise unknown("recipe", name, names(), "choose one that structviews recipes lists")
-        place = f"{rows[name][0]}: [{name}]"
-        content = _resolved(name, ())
-        for key in content:
-            if key not in KEYS:
-                raise InputError(f"{place}: unknown key {key!r}: the keys are parent, without, {', '.join(KEYS)}")
+        content, place = _resolved(name), f"recipe {name}"
         values = {key: value for key, value in content.items() if key not in OF_SOURCE}
         values["source"] = Source.from_table({key: content[key] for key in OF_SOURCE if key in content}, place)
-        values.setdefault("corpus", {})
         for key, kind in TABLES.items():
             if key in values:
-                values[key] = kind.from_table(_table(values[key], f"{place}: {key}"), f"{place}: {key}")
-        values["settings"] = _table(values.get("settings", {}), f"{place}: settings")
-        members = values.get("members", [])
-        if not isinstance(members, list):
-            raise InputError(f'{place}: members: not a list: write members = [{{ recipe = "NAME" }}, ...]')
-        numbered = [(f"{place}: members[{i}]", each) for i, each in enumerate(members)]
-        values["members"] = tuple(Member.from_table(_table(each, where), where) for where, each in numbered)
-        with within(place):
-            recipe = cls(name, **values)
-        for i, member in enumerate(recipe.members):
-            if member.recipe not in rows:
-                raise InputError(f"{place}: members[{i}]: {unknown('recipe', member.recipe, names())}")
-            if cls.load(member.recipe).members:
-                raise InputError(f"{place}: members[{i}]: {member.recipe} is joined itself: name its members")
-        return recipe
+                values[key] = kind.from_table(values[key], f"{place}: {key}")
+        values["members"] = tuple(Member.from_table(each, f"{place}: members") for each in values.get("members", ()))
+        return cls(name, **values)
 
     @cached_property
     def runs(self) -> "dict[str, tuple[Recipe, int]]":
@@ -225,17 +191,9 @@ class Recipe:
         return f"{self.settings['objective']}: {', '.join(self.settings['views'])}"
 
 
-def _table(value: object, place: str) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InputError(f"{place}: not a table: write its keys below [...]")
-    return value
-
-
 def published_row(row: str) -> list[Published]:
     """The figures of a row of published.toml, such as ``Q 1: MC-QT; BookCorpus``: paper, table, model and corpus."""
-    if row not in (rows := _published_rows()):
-        raise unknown("published row", row, rows, "see published.toml")
-    return rows[row]
+    return _published_rows()[row]
 
 
 @cache
@@ -252,39 +210,27 @@ def names() -> list[str]:
 
 
 @cache
-def _rows(folder: Path) -> dict[str, tuple[Path, Mapping[str, Any]]]:
-    """By name, the file and the table of each recipe of a folder."""
-    found: dict[str, tuple[Path, Mapping[str, Any]]] = {}
+def _rows(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """The table of each recipe of a folder, by name."""
+    found: dict[str, Mapping[str, Any]] = {}
     for file in sorted(folder.glob("*.toml")):
-        content = read_toml(file, REMEDY)
-        if "paper" not in content:
-            raise InputError(f"{file}: paper: missing: write its key in published.toml above the recipes")
+        content = read_toml(file, "install structviews again")
         paper = content.pop("paper")
-        for name, row in content.items():
-            if name in found:
-                raise InputError(f"{file}: [{name}]: also in {found[name][0]}: give it another name")
-            found[name] = file, {"paper": paper, **_table(row, f"{file}: {name}")}
+        found |= {name: {"paper": paper, **row} for name, row in content.items()}
     return found
 
 
-def _resolved(name: str, children: tuple[str, ...]) -> dict[str, Any]:
-    """A recipe's table with what it has from its parents; ``children`` are the recipes that it is a parent of."""
-    file, own = _rows(ROWS)[name]
-    row, place = dict(own), f"{file}: [{name}]"
-    parent, without = row.pop("parent", None), row.pop("without", [])
-    if parent is None:
+def _resolved(name: str) -> dict[str, Any]:
+    """A recipe's table with what it has from its parents."""
+    row = dict(_rows(ROWS)[name])
+    if "parent" not in row:
         return row
-    if parent not in names() or parent in (*children, name):
-        raise InputError(f"{place}: {unknown('parent', parent, sorted({*names()} - {*children, name}))}")
-    above = _resolved(parent, (*children, name))
+    above, without = _resolved(row.pop("parent")), row.pop("without", ())
     left_out = (*PLACES, *(OF_MEMBERS if "members" in row else ()))
     merged = {key: value for key, value in above.items() if key not in left_out}
     for key, value in row.items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = merged[key] | value if both else value
-    for key in without:
-        if key not in merged.get("settings", {}):
-            raise InputError(f"{place}: without: the parent has no setting {key!r}: leave it out")
     if "settings" in merged:
         merged["settings"] = {key: value for key, value in merged["settings"].items() if key not in without}
     return merged

@@ -1,7 +1,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from corpora import topic_corpus, write_corpus
+from corpora import tiny_rows, topic_corpus, topic_rows, write_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 from trees_for_tests import chain, sentences
@@ -38,12 +38,8 @@ def test_what_is_read_is_what_was_written(corpus):
     opened = ParsedCorpus.open(corpus)
     expected = [each for each in SENTENCES if isinstance(each, Row)]
     assert list(opened) == [opened.row(i) for i in range(len(opened))] == expected
-    assert opened.sentence(2) == BIRD
     assert opened.skipped == [each for each in SENTENCES if isinstance(each, Skipped)]
     assert opened.shard_rows == [2, 0, 1]
-    assert opened.has_dependencies
-    assert opened.has_constituents
-    assert opened.parser["name"] == "random"
     assert [opened.manifest[key] for key in ("documents", "sentences", "tokens")] == [2, 3, 9]
 
 
@@ -54,10 +50,8 @@ def test_columns_are_those_of_the_design(corpus):
     assert table.schema.field("tokens").type == pa.list_(pa.dictionary(pa.int8(), pa.string()))
     assert table.schema.field("heads").type == pa.list_(pa.uint8())
     row = table.to_pylist()[0]
-    assert row["tokens"] == ["A", "bird", "sings", "."]
     assert row["dep_height"] == [0, 1, 2, 0]
     assert row["const_height"] == [0, 0, 0, 0, 1, 2, 3]
-    assert all(ParsedCorpus.open(corpus).shard(n)["tokens"].num_chunks == 1 for n in range(3))
 
 
 def test_a_missing_kind_of_tree_is_recorded(tmp_path):
@@ -68,27 +62,11 @@ def test_a_missing_kind_of_tree_is_recorded(tmp_path):
         opened.require("constituency")
 
 
-def test_a_damaged_shard_is_found(corpus):
-    """A flipped byte when the shard is read, a cut file at once."""
-    path = corpus / shard_name(2)
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-    opened = ParsedCorpus.open(corpus)
-    assert opened.sentence(0) == BIRD
-    with pytest.raises(InputError, match=r"shard-00002\.arrow is damaged: its checksum"):
-        opened.sentence(2)
-    path.write_bytes(content[:-1])
-    with pytest.raises(InputError, match=r"shard-00002\.arrow is damaged: it has \d+ bytes, but"):
-        ParsedCorpus.open(corpus)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda text: text.replace('"format_version": 2', '"format_version": 1'), "has format version 1, .* reads 2"),
         (lambda text: text.replace('"tokens": 9', '"tokens": 8'), "damaged: its checksum"),
-        (lambda text: text[:-20], "damaged: not JSON"),
         (lambda text: "[]", "is not the manifest of a parsed corpus"),
     ],
 )
@@ -101,9 +79,8 @@ def test_a_changed_manifest_is_found(corpus, change, message):
 
 
 def test_what_is_not_there(tmp_path, corpus):
-    for index in (-1, 3):
-        with pytest.raises(InputError, match=f"no sentence {index}: its 3 sentences"):
-            ParsedCorpus.open(corpus).row(index)
+    with pytest.raises(InputError, match="no sentence 3: its 3 sentences"):
+        ParsedCorpus.open(corpus).row(3)
     with pytest.raises(InputError, match="does not exist"):
         ParsedCorpus.open(tmp_path / "none")
     with pytest.raises(InputError, match="is not a parsed corpus"):
@@ -122,38 +99,23 @@ def test_find_corpus(tmp_path, corpus):
         find_corpus(corpus)
 
 
-@given(
-    st.lists(
-        st.one_of(sentences(max_words=20), st.just(DEPENDENCIES_ONLY), st.just(ParsedSentence(("a", "b")))), max_size=6
-    )
-)
+@given(st.lists(sentences(max_words=20) | st.sampled_from([DEPENDENCIES_ONLY, ParsedSentence(("a", "b"))]), max_size=6))
 def test_heights_in_a_shard_are_those_of_each_sentence(some):
     table = batch_of([Row(0, i, i + 1, sentence) for i, sentence in enumerate(some)])
     assert table["dep_height"].to_pylist() == [s.dependency_heights for s in some]
     assert table["const_height"].to_pylist() == [s.constituency_heights if s.has_constituents else [] for s in some]
 
 
-@pytest.mark.parametrize(
-    ("longest", "words", "kind"),
-    [(None, 128, pa.uint8()), (None, 129, pa.uint16()), (128, 2, pa.uint8()), (129, 2, pa.uint16())],
-)
-def test_numbers_are_as_wide_as_the_longest_sentence_needs(longest, words, kind):
-    table = batch_of([Row(0, 0, 1, chain(words))], Form(longest))
-    assert {table.schema.field(name).type.value_type for name in NUMBERS} == {kind}
-    assert table["heads"].to_pylist() == [list(chain(words).heads)]
-
-
-@pytest.mark.parametrize(("n", "kind"), [(128, pa.int8()), (129, pa.int16()), (32768, pa.int16()), (32769, pa.int32())])
-def test_dictionaries_are_as_narrow_as_they_go(n, kind):
-    words = [f"word{i}" for i in range(n)]
-    array = encoded([words])
-    assert array.type.index_type == kind
-    assert array.to_pylist() == words
-
-
-def test_a_document_that_goes_on_in_the_next_shard_is_one(tmp_path):
-    rows = [Row(0, 0, 1, BIRD), Row(0, 1, 2, BIRD), Row(4, 0, 3, BIRD)]
-    assert ParsedCorpus.open(write_corpus(tmp_path / "x.parsed", rows, 1)).manifest["documents"] == 2
+def test_numbers_and_dictionaries_are_as_narrow_as_they_go():
+    for longest, words, kind in [(None, 128, pa.uint8()), (None, 129, pa.uint16()), (129, 2, pa.uint16())]:
+        table = batch_of([Row(0, 0, 1, chain(words))], Form(longest))
+        assert {table.schema.field(name).type.value_type for name in NUMBERS} == {kind}
+        assert table["heads"].to_pylist() == [list(chain(words).heads)]
+    for n, kind in [(128, pa.int8()), (129, pa.int16()), (32769, pa.int32())]:
+        words = [f"word{i}" for i in range(n)]
+        array = encoded([words])
+        assert array.type.index_type == kind
+        assert array.to_pylist() == words
 
 
 def test_a_manifest_is_not_written_over_what_is_no_tree(tmp_path):
@@ -178,3 +140,21 @@ def test_a_subset_is_what_its_rows_alone_would_give(tmp_path, monkeypatch):
     assert all((again / path.name).read_bytes() == path.read_bytes() for path in found.path.iterdir())
     write_subset(whole, chosen[:0], tmp_path / "empty.parsed")
     assert len(ParsedCorpus.open(tmp_path / "empty.parsed")) == 0
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_polars_and_datasets_read_the_files_as_they_are(tmp_path, monkeypatch, compression):
+    """Dictionaries have two widths, since the first shard has more words."""
+    polars, datasets = pytest.importorskip("polars"), pytest.importorskip("datasets")
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    settings = {"max_tokens": 120, "compression": compression}
+    rows = topic_rows(50, 8) + tiny_rows()
+    corpus = ParsedCorpus.open(write_corpus(tmp_path / "x.parsed", rows, 400, settings=settings))
+    assert len({table.schema.field("tokens").type for table in corpus.tables()}) == 2
+    expected, files = (
+        [row for table in corpus.tables() for row in table.to_pylist()],
+        str(corpus.path / "shard-*.arrow"),
+    )
+    assert polars.read_ipc(files).to_dicts() == expected
+    read = datasets.load_dataset("arrow", data_files=files, split="train", cache_dir=str(tmp_path / "cache"))
+    assert list(read) == expected

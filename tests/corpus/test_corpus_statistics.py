@@ -3,7 +3,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from corpora import TINY, tiny_corpus, topic_corpus
+from corpora import TINY, tiny_corpus
 from hypothesis import given
 from hypothesis import strategies as st
 from nltk.tree import Tree
@@ -20,21 +20,29 @@ def test_quantiles_are_numpys(values):
     assert summary(Counter(values)) == pytest.approx({"mean": np.mean(values), **expected})
 
 
-@pytest.mark.parametrize("make", [tiny_corpus, topic_corpus])
-def test_what_is_counted_one_by_one(tmp_path, make):
-    corpus = ParsedCorpus.open(make(tmp_path / "t.parsed"))
+def test_what_is_counted_one_by_one(tmp_path):
+    corpus = ParsedCorpus.open(tiny_corpus(tmp_path / "t.parsed"))
     sentences = [row.sentence for row in corpus]
     nodes = [node for sentence in sentences for node in as_nltk(unbinarise(sentence)).subtrees()]
     dependents = [s.heads.count(word) for s in sentences for word in range(1, len(s.tokens) + 1) if word in s.heads]
-    sizes = {
-        "tokens": [len(s.tokens) for s in sentences],
+    of_words = {"tokens": [len(s.tokens) for s in sentences]}
+    of_dependencies = {
         "dependency depth": [max(s.dependency_heights) for s in sentences],
         "dependents of a head": dependents,
+    }
+    of_constituents = {
         "binary constituency depth": [max(s.constituency_heights) for s in sentences],
         "children of a constituent": [len(node) for node in nodes if isinstance(node[0], Tree) and len(node) > 1],
     }
+    heads, brackets = TINY
+    for paths, sizes in (
+        (TINY, of_words | of_dependencies | of_constituents),
+        ([heads], of_words | of_dependencies),
+        ([brackets], of_words | of_constituents),
+    ):
+        found = statistics_of(ParsedCorpus.open(tiny_corpus(tmp_path / f"{len(sizes)}{paths[0].name}", paths=paths)))
+        assert found["sizes"] == {name: summary(Counter(values)) for name, values in sizes.items()}
     found = statistics_of(corpus)
-    assert found["sizes"] == {name: summary(Counter(values)) for name, values in sizes.items()}
     for name in ("tags", "relations", "labels"):
         assert found[name] == Counter(value for s in sentences for value in getattr(s, name) if value)
 
@@ -48,14 +56,3 @@ def test_bytes(tmp_path):
     assert each["total"] == pytest.approx(size)
     assert sum(each.values()) == pytest.approx(2 * size)
     assert each["heads"] == pytest.approx(corpus.manifest["tokens"] + 4 * (len(corpus) + corpus.n_shards))
-    assert found["skipped"] == {}
-
-
-@pytest.mark.parametrize("path", TINY)
-def test_corpora_with_one_kind_of_tree(tmp_path, path):
-    corpus = ParsedCorpus.open(tiny_corpus(tmp_path / "t.parsed", paths=[path]))
-    assert statistics_of(corpus)["sizes"].keys() - {"tokens"} == (
-        {"dependency depth", "dependents of a head"}
-        if path.suffix == ".conllu"
-        else {"binary constituency depth", "children of a constituent"}
-    )

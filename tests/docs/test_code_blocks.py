@@ -1,7 +1,4 @@
-"""What the README and docs/ tell people to type is typed: each page's blocks in order, in a folder of their own.
-
-Commands of blocks that cannot be run here are parsed, so that none has a flag that there is not.
-"""
+"""What the README and docs/ tell people to type is typed, in order; what cannot be run here is parsed."""
 
 import contextlib
 import glob
@@ -10,10 +7,10 @@ import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
 import pytest
 import typer
 from code_blocks import ROOT, blocks_of, pages
+from vector_files import random_vectors, write_vectors
 
 from structviews.cli import app as cli
 
@@ -37,8 +34,9 @@ RUNS = {
     "seq": "seq --objective consensus --agreement single",
     "avg": "avg --objective consensus --agreement single",
 }
-# What `train` is given where the page leaves it open: the defaults are for millions of sentences.
-SMALL = {"--hidden": "8", "--word-dim": "8", "--epochs": "1"}
+# What `train` is given where the page leaves it open, and a size in any case: pages train on millions of sentences.
+SMALL = {"--word-dim": "8", "--epochs": "1"}
+SIZE = ("--hidden", "8")
 # What is there before a page's first command, beside corpus.txt, corpus.parsed and files of vectors and sentences.
 GIVEN = {
     "docs/encoding.md": ["dep-const"],
@@ -47,9 +45,8 @@ GIVEN = {
     "docs/retrieval.md": ["dep-const"],
     "docs/word-vectors.md": ["dep-const"],
 }
-# Pages that say which text they take: they are read where only data/ is.
+# Pages that say which text they take: they are read where only data/ is, with the first lines of its text.
 WITH_DATA = ["docs/quickstart.md"]
-# Two threads in each other's way take far longer than one, with sums as small as these.
 pytestmark = pytest.mark.usefixtures("one_thread")
 PAGES = [page for page in pages() if blocks_of(page)]
 
@@ -63,7 +60,7 @@ def _as_before(monkeypatch):
 def structviews(*words):
     """The command line, in this process."""
     if words[0] == "train":
-        words = (*words, *(word for flag in SMALL.items() if flag[0] not in words for word in flag))
+        words = (*words, *(word for flag in SMALL.items() if flag[0] not in words for word in flag), *SIZE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["structviews", *words])
         with pytest.raises(SystemExit) as ended:
@@ -82,18 +79,12 @@ def given(tmp_path_factory):
         Path("analogies.tsv").write_text("He had won .\tShe had won .\tHis dad dies .\tHis mom dies .\n")
         for name in ("sample.conllu", "sample.ptb"):
             Path(name).write_bytes((ROOT / "data/treebank" / name).read_bytes())
-        write_vectors(sorted(set(text.replace(".", " .").split())))
+        words = sorted(set(text.replace(".", " .").split()))
+        for name in ("glove.txt", "glove.840B.300d.txt", "corpus.vec"):
+            write_vectors(Path(name), words, random_vectors(words, dim=20))
         structviews("parse", "corpus.txt")
         Path("trained").mkdir()
     return folder
-
-
-def write_vectors(words):
-    """Word vectors under the names that pages use."""
-    numbers = np.random.default_rng(0).normal(size=(len(words), 20)).round(3)
-    lines = [" ".join([word, *map(str, row)]) for word, row in zip(words, numbers, strict=True)]
-    for name in ("glove.txt", "glove.840B.300d.txt", "corpus.vec"):
-        Path(name).write_text("\n".join(lines) + "\n")
 
 
 def trained(given, name):
@@ -111,8 +102,13 @@ def folder(request, given, tmp_path, monkeypatch):
     page = request.getfixturevalue("page")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "data").symlink_to(ROOT / "data")
+    (tmp_path / "data").mkdir()
+    for path in (ROOT / "data").iterdir():
+        (tmp_path / "data" / path.name).symlink_to(path)
     if page in WITH_DATA:
+        lines = (ROOT / "data/corpus.txt").read_text().splitlines(keepends=True)
+        (tmp_path / "data/corpus.txt").unlink()
+        (tmp_path / "data/corpus.txt").write_text("".join(lines[:300]))
         return tmp_path
     for path in given.iterdir():
         if path.is_file() or path.name == "corpus.parsed":

@@ -94,17 +94,17 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
-def test_a_plug_in_that_fails_is_one_line_and_the_rest_works(case, place, tmp_path):
-    content, message = BROKEN[case]
-    metadata = tmp_path / "broken-1.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
-    (metadata / "entry_points.txt").write_text("[structviews.views]\nbad = broken_view\n")
-    (tmp_path / "broken_view.py").write_text(content + "\n")
-    words = f"train --views bow,avg --corpus corpus.parsed --hidden 8 --word-dim 8 --steps 1 --out runs/{case}".split()
-    ended = structviews(words, place, tmp_path)
+def test_plug_ins_that_fail_are_one_line_each_and_the_rest_works(place, tmp_path):
+    for name, (content, _) in BROKEN.items():
+        metadata = tmp_path / f"{name}-1.dist-info"
+        metadata.mkdir()
+        (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (metadata / "entry_points.txt").write_text(f"[structviews.views]\nbad-{name} = {name}_view\n")
+        (tmp_path / f"{name}_view.py").write_text(content + "\n")
+    words = "train --views bow,avg --corpus corpus.parsed --hidden 8 --word-dim 8 --steps 1 --out runs/broken"
+    ended = structviews(words.split(), place, tmp_path)
     assert ended.returncode == 0, ended.stderr
-    (warning,) = [line for line in ended.stderr.splitlines() if line.startswith("warning: ")]
-    assert "'bad' of broken" in warning
-    assert message in warning
+    warnings = sorted(line for line in ended.stderr.splitlines() if line.startswith("warning: "))
+    for warning, (name, (_, message)) in zip(warnings, BROKEN.items(), strict=True):
+        assert f"'bad-{name}' of {name}" in warning
+        assert message in warning

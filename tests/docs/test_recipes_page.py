@@ -27,28 +27,19 @@ def test_every_published_row_is_of_a_recipe_or_another_s_model():
     rows = {(each.paper, each.table, each.model, each.corpus) for each in published()}
     places = {(each["paper"], each["table"]) for each in STATED["places"] if "table" in each}
     assert {row[:2] for row in rows} == places
-    covered = {
-        (figure.paper, figure.table, figure.model, figure.corpus)
-        for recipe in RECIPES
-        for row in recipe.source.published
-        for figure in published_row(row)
-    }
+    source_rows = [row for recipe in RECIPES for row in recipe.source.published]
+    covered = {(each.paper, each.table, each.model, each.corpus) for row in source_rows for each in published_row(row)}
     of_others = {row for row in rows if row[2] in STATED["others"]}
     assert rows - covered == of_others
     assert {row[2] for row in of_others} == set(STATED["others"])
 
 
-def test_recipes_name_places_that_there_are_and_none_is_left_over():
-    known = {f"{each['paper']} {each['place']}" for each in STATED["places"]}
-    stated = {place for recipe in RECIPES for place in recipe.source.places}
-    assert stated <= known
-    wanted = {recipe.name for recipe in RECIPES if recipe.source.published or recipe.source.places}
-    members = {member.recipe for recipe in RECIPES for member in recipe.members}
-    assert {recipe.name for recipe in RECIPES} == wanted | members
-
-
-def test_a_recipe_stands_beside_figures_of_its_own_corpus():
+def test_recipes_name_places_and_corpora_that_there_are_and_none_is_left_over():
     for recipe in RECIPES:
+        assert set(recipe.source.places) <= {f"{each['paper']} {each['place']}" for each in STATED["places"]}
         for row in recipe.source.published:
             corpus = row.partition("; ")[2].removesuffix(" 40M")
             assert not corpus or recipe.corpus.name.startswith(corpus), recipe.name
+    of_papers = {recipe.name for recipe in RECIPES if recipe.source.published or recipe.source.places}
+    members = {member.recipe for recipe in RECIPES for member in recipe.members}
+    assert {recipe.name for recipe in RECIPES} == of_papers | members

@@ -1,14 +1,25 @@
-"""Runs of every kind, which several files go over."""
+"""Runs of every kind, a corpus, and work shared between processes, which several files go over."""
+
+from itertools import cycle
 
 import pytest
+from corpora import topic_corpus
 from kinds_of_runs import KINDS, make_runs
 
+from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
+from structviews.encoding.encoding_pool import Task
 
 
 @pytest.fixture(scope="session")
 def runs_of_all_kinds(tmp_path_factory):
     return make_runs(tmp_path_factory.mktemp("kinds"))
+
+
+@pytest.fixture(scope="session")
+def topics(tmp_path_factory):
+    """A corpus of documents with words of their own."""
+    return topic_corpus(tmp_path_factory.mktemp("topics") / "x.parsed")
 
 
 @pytest.fixture(params=KINDS)
@@ -18,3 +29,22 @@ def embedder(runs_of_all_kinds, request, monkeypatch):
     for each in (embedder, *getattr(embedder, "members", ())):
         monkeypatch.setitem(each.preparer.parsed.parser, "name", "builtin")
     return embedder
+
+
+@pytest.fixture
+def small_pieces(monkeypatch):
+    """Pieces of two sentences; of those that it could take, this process takes the ones for which it is told so."""
+    take = Task.take
+
+    def taking(*turns):
+        may = cycle(turns)
+        monkeypatch.setattr(encoding_pool, "SMALLEST", 2)
+        monkeypatch.setattr(Task, "take", lambda task: next(may) and take(task))
+
+    return taking
+
+
+@pytest.fixture
+def left_to_others(small_pieces):
+    """This process only waits for the other one."""
+    small_pieces(False)

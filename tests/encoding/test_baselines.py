@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import RandomParser, random_trees, topic_rows, write_corpus
-from typer.testing import CliRunner
 
-from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
@@ -52,19 +50,13 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A sentence-transformers model of some bytes, untrained."""
-    transformers = pytest.importorskip("transformers")
     library = pytest.importorskip("sentence_transformers")
+    from tiny_encoders import encoder_folder
+
     folder = tmp_path_factory.mktemp("model")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "of", "it", "and", "."]
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
     torch.manual_seed(0)
-    size = {"hidden_size": 10, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 12}
-    bert = transformers.BertModel(transformers.BertConfig(vocab_size=len(words), **size))
-    bert.save_pretrained(folder / "bert")
-    transformers.BertTokenizer(str(folder / "vocab.txt")).save_pretrained(folder / "bert")
     modules = library.sentence_transformer.modules if hasattr(library, "sentence_transformer") else library.models
-    transformer = modules.Transformer(str(folder / "bert"))
-    pooling = modules.Pooling(10)
+    transformer, pooling = modules.Transformer(str(encoder_folder(folder / "bert"))), modules.Pooling(32)
     library.SentenceTransformer(modules=[transformer, pooling], device="cpu").save_pretrained(str(folder / "tiny"))
     return folder / "tiny"
 
@@ -106,17 +98,6 @@ def test_a_sentence_has_one_vector_alone_and_in_any_batch(run):
         assert vectors.shape == (len(SENTENCES), chosen.dim)
         assert np.isfinite(vectors).all()
         assert np.isfinite(chosen.with_representation(transductive=True).encode(SENTENCES)).all()
-
-
-@every_word_kind
-def test_a_sentence_without_a_known_word_is_zero(kind, runs, request):
-    embedder = Embedder.load(runs(kind, request))
-    vectors = embedder.encode([["zyx", "wvu"], ["zyx", "the"], ["zyx"]])
-    assert np.isfinite(vectors).all()
-    assert not vectors[[0, 2]].any()
-    assert vectors[1].any()
-    np.testing.assert_allclose(vectors[1:2], embedder.encode([["the"]]), atol=1e-6)
-    assert np.isfinite(embedder.with_representation(pooling="pooled", normalise=True).encode([["zyx"]])).all()
 
 
 def weight(kind, word, counts, spread, n_sentences):
@@ -169,11 +150,14 @@ def in_loops(kind, vectors, sentences):
 @every_word_kind
 def test_weighted_averages_are_those_of_the_formulas(kind, files, runs, request):
     vectors = WordVectors.open(files[1])
-    sentences = [*SENTENCES, RandomParser().parse([["elsewhere", "topic0-1", "topic0-1", "the"]])[0]]
+    # Of words that are the file's alone, and of none that it has.
+    others = [["elsewhere", "topic0-1", "topic0-1", "the"], ["zyx", "wvu"], ["zyx", "the"], ["zyx"]]
+    sentences = [*SENTENCES, *RandomParser().parse(others)]
     expected = in_loops(kind, vectors, sentences)
     embedder = Embedder.load(runs(kind, request))
     weighed = embedder.with_representation(remove_component=False).encode(sentences)
     np.testing.assert_allclose(weighed, expected, atol=1e-5)
+    assert np.isfinite(embedder.with_representation(pooling="pooled", normalise=True).encode(sentences)).all()
     for transductive, reference in ((False, [row.sentence for row in CORPUS_ROWS]), (True, sentences)):
         _, scales, directions = np.linalg.svd(in_loops(kind, vectors, reference), full_matrices=False)
         count = {"up": 5}.get(kind, 1)
@@ -190,8 +174,6 @@ def test_random_encoders_are_those_that_training_starts_with(files, tmp_path):
     before = Embedder.load(run).encode(SENTENCES)
     other = make_baseline("random", files[0], tmp_path / "other", encoders=RANDOM | {"seed": 2})
     assert np.abs(Embedder.load(other).encode(SENTENCES) - before).max() > 1e-3
-    given = Embedder.load(make_baseline("random", files[0], tmp_path / "given", files[1], {"views": ["dep", "avg"]}))
-    assert given.config.words.channels == ("fixed",)
     config, _ = load_run(run)
     first = Training(config).model.channels["trained"].views[1].state_dict()
     saved = Embedder.load(run).model.channels["trained"].views[1].state_dict()
@@ -267,16 +249,17 @@ def test_wrong_baselines_leave_nothing(kind, options, message, files, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_baseline_command(files, tmp_path):
-    corpus, vectors = map(str, files)
-    out = str(tmp_path / "up")
-    command = ["baseline", "up", "--corpus", corpus, "--vectors", vectors, "-o", out]
-    ended = CliRunner().invoke(app, command)
-    assert (ended.exit_code, ended.stdout.replace("\n", "")) == (0, out)
+def test_the_baseline_command(files, command, tmp_path):
+    corpus, vectors = files
+    made = ("baseline", "up", "--corpus", corpus, "--vectors", vectors, "-o", "up")
+    assert command(*made)[:2] == (0, "up\n")
     assert (tmp_path / "up" / COMPONENTS).is_file()
-    with pytest.raises(InputError, match="up: already exists"):
-        CliRunner().invoke(app, command, catch_exceptions=False)
-    made = ["baseline", "random", "--corpus", corpus, "--views", "dep, const", "--seed", "5"]
-    assert CliRunner().invoke(app, [*made, "-o", str(tmp_path / "random")]).exit_code == 0
+    code, _, errors = command(*made)
+    assert code == 2
+    assert "up: already exists" in errors
+    made = ("baseline", "random", "--corpus", corpus, "--views", "dep, const", "--seed", 5, "-o", "random")
+    code, _, errors = command(*made, "--vectors", vectors)
+    assert code == 0, errors
     embedder = Embedder.load(tmp_path / "random")
     assert (embedder.views, embedder.config.optimisation.seed) == (("dep", "const"), 5)
+    assert embedder.config.words.channels == ("fixed",)

@@ -4,25 +4,23 @@ import copy
 import pickle
 import shutil
 from contextlib import nullcontext
-from itertools import cycle
 
 import numpy as np
 import pytest
 import torch
-from corpora import RandomParser, small_config, tiny_corpus, tiny_rows
+from corpora import RandomParser, tiny_rows
 
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import Task, open_pool, pieces, processes_that_pay
+from structviews.encoding.encoding_pool import open_pool, processes_that_pay
 from structviews.encoding.kinds import trained
-from structviews.encoding.kinds.joined import JoinedEmbedder, join_runs
+from structviews.encoding.kinds.joined import JoinedEmbedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.preparation import SentenceError
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.runtime import device
-from structviews.training.loop import train
 
 SENTENCES = [row.sentence for row in tiny_rows()]
 RAW = ["A bird sings.", "It is dead", *(f"Tree {i} of the dead trees" for i in range(20))]
@@ -73,23 +71,12 @@ def test_a_bar_is_shown(embedder, capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.fixture
-def small_pieces(monkeypatch):
-    monkeypatch.setattr(encoding_pool, "SMALLEST", 3)
-
-
-@pytest.fixture
-def left_to_others(monkeypatch, small_pieces):
-    """This process only waits for the other one."""
-    monkeypatch.setattr(Task, "take", lambda task: False)
-
-
 @pytest.mark.parametrize("batch_size", [2, 256])
 @pytest.mark.parametrize("takes", [None, [True], [False], [False, False, True]], ids=str)
-def test_processes_give_the_same(joined, pool, batch_size, takes, small_pieces, monkeypatch):
+def test_processes_give_the_same(joined, pool, batch_size, takes, small_pieces):
     """With this process alone, or with another one: whichever takes the next piece."""
-    take, turns, told = Task.take, cycle(takes or [True]), []
-    monkeypatch.setattr(Task, "take", lambda task: next(turns) and take(task))
+    told = []
+    small_pieces(*(takes or [True]))
     wrong = [*SENTENCES[:2], ["two words"], *SENTENCES[:3], ["three words now"], *SENTENCES]
     with nullcontext(pool) if takes else open_pool(joined, 1) as chosen:
         vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=chosen)
@@ -103,7 +90,7 @@ def test_processes_give_the_same(joined, pool, batch_size, takes, small_pieces, 
     assert {total for _, total in told} == {len(SENTENCES)}
 
 
-def test_processes_that_pay(runs_of_all_kinds, embedder, monkeypatch, tmp_path):
+def test_processes_that_pay(runs_of_all_kinds, embedder, monkeypatch):
     def pay(embedder, sentences, free=None):
         monkeypatch.setattr(encoding_pool, "available_bytes", lambda: free)
         return processes_that_pay(embedder, sentences)
@@ -111,28 +98,8 @@ def test_processes_that_pay(runs_of_all_kinds, embedder, monkeypatch, tmp_path):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
     assert [pay(embedder, n) for n in (1, 4095, 4096, 10**7)] == [1, 1, 2, 4]
     assert [pay(embedder, 10**7, free) for free in (25 * 10**8, 0)] == [3, 1]
-    training = shutil.copytree(runs_of_all_kinds["words"], tmp_path / "run")
-    with (training / "state" / "step-000000009.safetensors").open("wb") as state:
-        state.truncate(10**10)  # takes no place on the disk, and none in a process that encodes
-    assert pay(Embedder.load(training), 10**7, 25 * 10**8) == 3
     assert pay(embedder.with_representation(remove_component=True, transductive=True), 10**7) == 1
     assert pay(Embedder.load(runs_of_all_kinds["words"]).to("meta"), 10**7) == 1
-
-
-@pytest.mark.parametrize(
-    ("start", "stop", "total", "batch_size", "sizes"),
-    [
-        (0, 600, 600, 5000, [600]),
-        (8192, 16_384, 10**6, 5000, [5000, 3192]),
-        (8192, 16_384, 25_000, 256, [1050, 984, 923]),
-    ],
-)
-def test_pieces_are_large_and_small_towards_the_end(start, stop, total, batch_size, sizes):
-    """They are the same whatever number of processes there is."""
-    found = list(pieces(start, stop, total, batch_size))
-    assert [each.stop - each.start for each in found][:3] == sizes
-    rows = [row for each in found for row in range(each.start, each.stop)]
-    assert rows == list(range(start, stop))
 
 
 def test_nothing_is_told_after_an_error(joined, pool, left_to_others):
@@ -167,9 +134,8 @@ def test_processes_know_what_was_chosen(joined, pool, choose, left_to_others):
     np.testing.assert_allclose(chosen.encode(SENTENCES, pool=pool), expected, atol=1e-6)
 
 
-def test_processes_keep_to_the_limit_and_warn_once(joined, pool, small_pieces, monkeypatch):
-    take, turns = Task.take, cycle([False, True])
-    monkeypatch.setattr(Task, "take", lambda task: next(turns) and take(task))
+def test_processes_keep_to_the_limit_and_warn_once(joined, pool, small_pieces):
+    small_pieces(False, True)
     embedder = joined.with_view(joined.view_names[1]).with_limit(max_tokens=5, overlong="cut")
     long, first = "The dead tree fell, it's said.", ["The", "dead", "tree", "fell", ","]
     texts = [long, "A bird", long, "A", long]
@@ -223,69 +189,51 @@ def test_warnings_of_processes_are_given_here(runs_of_all_kinds, tmp_path, capfd
     assert "Warning" not in capfd.readouterr().err
 
 
-TOKENS = [["a", "bird", "sings", "."], ["the", "tree", "is", "dead", "."], ["it"], ["a", "bird", "is", "dead"]]
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("runs")
-    corpus = tiny_corpus(folder / "x.parsed")
-    kinds = {"seq": ("seq", "seq-uni"), "words": ("bow", "avg")}
-    made = {name: train(small_config(corpus, folder / name, views, epochs=1)) for name, views in kinds.items()}
-    return made | {"joined": join_runs(list(made.values()), folder / "joined"), "default": "default"}
-
-
-@pytest.fixture(params=["seq", "words", "joined", "default"])
-def run(runs, request):
-    return runs[request.param]
-
-
 def distances(vectors, others):
     return 1 - (normalised(vectors.astype(np.float64)) * normalised(others.astype(np.float64))).sum(axis=1)
 
 
-def test_vectors_are_close_to_those_of_fp32(run):
-    single, short = (Embedder.load(run, precision=each) for each in ("fp32", "bf16"))
+@pytest.mark.parametrize("name", ["words", "generative", "joined", "default"])
+def test_vectors_are_close_to_those_of_fp32(runs_of_all_kinds, name):
+    single, short = (Embedder.load(runs_of_all_kinds[name], precision=each) for each in ("fp32", "bf16"))
     for pooling in ("vector", "mean", "pooled"):
-        vectors, others = (each.with_representation(pooling=pooling).encode(TOKENS) for each in (single, short))
+        vectors, others = (each.with_representation(pooling=pooling).encode(SENTENCES) for each in (single, short))
         assert others.dtype == np.float32
         # A distance of zero would mean that all was done in fp32.
         assert 1e-9 < distances(vectors, others).max() < 1e-3
 
 
-def test_copies_and_pickles_keep_it(runs):
-    embedder = Embedder.load(runs["joined"], precision="bf16")
-    vectors = embedder.encode(TOKENS)
+def test_copies_and_pickles_keep_it(runs_of_all_kinds):
+    embedder = Embedder.load(runs_of_all_kinds["joined"], precision="bf16")
+    vectors = embedder.encode(SENTENCES)
     others = [embedder.with_limit(max_tokens=9), embedder.with_representation(), embedder.with_view(embedder.views[0])]
     assert {each.precision for each in (*others, *embedder.members)} == {"bf16"}
     for each in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder)), embedder.for_similarity()):
-        np.testing.assert_array_equal(each.encode(TOKENS), vectors)
+        np.testing.assert_array_equal(each.encode(SENTENCES), vectors)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs, runs_of_all_kinds, precision):
-    members = [Embedder.load(runs_of_all_kinds["sif"]), Embedder.load(runs["seq"])]
-    joined = JoinedEmbedder(members, ["sif", "seq"]).with_precision(precision)
+def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs_of_all_kinds, precision):
+    members = [Embedder.load(runs_of_all_kinds[name]) for name in ("sif", "words")]
+    joined = JoinedEmbedder(members, ["sif", "words"]).with_precision(precision)
     assert joined.members[0].description == "vector - pc"  # words without encoders have none
     assert joined.encodes_in == precision
 
 
 @pytest.mark.parametrize("multiplies", [False, True])
-def test_auto_is_what_the_cpu_multiplies(runs, monkeypatch, multiplies):
+def test_auto_is_what_the_cpu_multiplies(runs_of_all_kinds, monkeypatch, multiplies):
     monkeypatch.setattr(device, "multiplies_half", lambda _: multiplies)
     monkeypatch.setattr(trained, "encodes_in", device.encodes_in)
-    embedder = Embedder.load(runs["words"])
+    embedder = Embedder.load(runs_of_all_kinds["words"])
     assert embedder.encodes_in == ("bf16" if multiplies else "fp32")
     assert ("bf16" in embedder.description) == multiplies
-    explicit = Embedder.load(runs["words"], precision=embedder.encodes_in)
-    np.testing.assert_array_equal(embedder.encode(TOKENS), explicit.encode(TOKENS))
+    explicit = Embedder.load(runs_of_all_kinds["words"], precision=embedder.encodes_in)
+    np.testing.assert_array_equal(embedder.encode(SENTENCES), explicit.encode(SENTENCES))
     assert device.encodes_in("auto", torch.device("cuda")) == "fp32"
 
 
-def test_an_unknown_precision_is_refused(runs, command):
-    message = "unknown precision 'fp16': choose one of auto, fp32, bf16"
-    with pytest.raises(InputError, match=message):
-        Embedder.load(runs["words"], precision="fp16")
-    code, _, errors = command("encode", runs["words"], __file__, "-o", "v.npy", "--skip-blank", "--precision", "fp16")
+def test_an_unknown_precision_is_refused(runs_of_all_kinds, command):
+    arguments = ("encode", runs_of_all_kinds["words"], __file__, "-o", "v.npy", "--skip-blank")
+    code, _, errors = command(*arguments, "--precision", "fp16")
     assert code == 2
-    assert message in errors
+    assert "unknown precision 'fp16': choose one of auto, fp32, bf16" in errors

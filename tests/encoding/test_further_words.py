@@ -9,19 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from corpora import opened, random_trees, small_config, topic_corpus
-from safetensors.numpy import load_file
-from vector_files import fasttext_model, random_vectors, word2vec_binary, write_vectors
+from corpora import opened, random_trees, small_config
+from vector_files import fasttext_model, glove, random_vectors, word2vec_binary, write_vectors
 
 from structviews.batches.batch import collate
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
-from structviews.encoding.expansion import Expansion, expand, located
+from structviews.encoding.expansion import Expansion, expand
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run, read_settings, write_settings
-from structviews.runs.weights import load_vocabularies, load_words, read_weights, save_vocabularies, write_weights
+from structviews.runs.weights import load_vocabularies, read_weights, save_vocabularies, write_weights
 from structviews.training.checkpoint import extend, extended
 from structviews.training.loop import train
 from structviews.words.vector_files import WordVectors
@@ -33,29 +32,24 @@ VIEWS = ("dep", "const", "seq", "avg")
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed")
-
-
-@pytest.fixture(scope="module")
-def vectors(corpus, tmp_path_factory):
-    words = [*NEW[:15], *sorted(count_words(opened(corpus))), *NEW[15:]]
+def vectors(topics, tmp_path_factory):
+    words = [*NEW[:15], *sorted(count_words(opened(topics))), *NEW[15:]]
     return write_vectors(tmp_path_factory.mktemp("vectors") / "v.vec", words, random_vectors(words, DIM))
 
 
 @pytest.fixture(scope="module")
-def run(corpus, vectors, tmp_path_factory):
+def run(topics, vectors, tmp_path_factory):
     """Of both channels."""
     out = tmp_path_factory.mktemp("run") / "run"
     settings = {"channels": ("fixed", "trained"), "vectors": str(vectors), "vocabulary": 40, "epochs": 1}
-    return train(small_config(corpus, out, VIEWS, **settings))
+    return train(small_config(topics, out, VIEWS, **settings))
 
 
 @pytest.fixture(scope="module")
-def trained(corpus, tmp_path_factory):
+def trained(topics, tmp_path_factory):
     """Of the trained channel alone; the corpus has more words than its vocabulary."""
     out = tmp_path_factory.mktemp("trained") / "run"
-    return train(small_config(corpus, out, ("dep", "const"), vocabulary=40, epochs=1))
+    return train(small_config(topics, out, ("dep", "const"), vocabulary=40, epochs=1))
 
 
 @pytest.fixture
@@ -73,8 +67,8 @@ def copied(run, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def sentences(corpus):
-    known = sorted(count_words(opened(corpus)))
+def sentences(topics):
+    known = sorted(count_words(opened(topics)))
     rng = np.random.default_rng(0)
     made = [random_trees([str(w) for w in rng.choice([*known[:60], *NEW, "unheard"], n)]) for n in [1, 9, 14, 30] * 3]
     # The same trees over other new words: merged subtrees must not take them for one another.
@@ -119,7 +113,7 @@ def test_they_are_as_if_the_run_had_stored_them(run, full, sentences, precision)
 
 
 @pytest.mark.usefixtures("quiet")
-def test_words_that_a_file_composes_are_as_if_it_had_them(corpus, vectors, sentences, tmp_path):
+def test_words_that_a_file_composes_are_as_if_it_had_them(topics, vectors, sentences, tmp_path):
     """Of two runs of the same weights, the second's file has the vectors that the first composes."""
     known = WordVectors.open(vectors)
     words = known.words.to_pylist()
@@ -131,7 +125,7 @@ def test_words_that_a_file_composes_are_as_if_it_had_them(corpus, vectors, sente
     every = [*words, *others]
     write_vectors(tmp_path / "all.vec", every, file.read(every)[1])
     settings = {"channels": ("fixed", "trained"), "vectors": str(tmp_path / "sub.bin"), "epochs": 1}
-    run = train(small_config(corpus, tmp_path / "run", ("dep", "avg"), **settings))
+    run = train(small_config(topics, tmp_path / "run", ("dep", "avg"), **settings))
     expand(run, tmp_path / "sub.bin")
     other = shutil.copytree(run, tmp_path / "other")
     expansion = Expansion.load(run)
@@ -143,27 +137,10 @@ def test_words_that_a_file_composes_are_as_if_it_had_them(corpus, vectors, sente
     assert np.abs(Embedder.load(run, precision="fp32").encode(unknown) - ours).max(axis=1).min() > 1e-3
 
 
-def test_a_run_that_knows_all_words_opens_no_file(run, corpus, monkeypatch):
+def test_a_run_that_knows_all_words_opens_no_file(run, topics, monkeypatch):
     monkeypatch.setattr(WordVectors, "open", None)
-    known = [random_trees(sorted(count_words(opened(corpus)))[:9])]
+    known = [random_trees(sorted(count_words(opened(topics)))[:9])]
     assert np.isfinite(Embedder.load(run).encode(known)).all()
-
-
-def test_a_batch_has_the_vectors_of_its_words_of_the_file(run, vectors):
-    vocabulary = Embedder.load(run).vocabularies["fixed"]
-    own, file = load_words(run, "fixed"), WordVectors.open(vectors)
-    np.testing.assert_array_equal(vocabulary.ids(own.words), np.arange(len(own)))
-    for words in (own.words, [], ["<unk>", "unheard"]):
-        ids, further = vocabulary.look_up([words])
-        np.testing.assert_array_equal(ids, own.ids(words))
-        assert further is None
-    # Their ids are this batch's alone, in the order in which they occur, however many words the file has.
-    ids, further = vocabulary.look_up([["unheard", NEW[3], "<unk>"], [own.words[5], NEW[1], NEW[3]]])
-    assert ids.tolist() == [0, len(own), 0, 5, len(own) + 1, len(own)]
-    np.testing.assert_array_equal(further, file.rows(file.find([NEW[3], NEW[1]])))
-    batch = collate([random_trees(["unheard", NEW[3], NEW[3], own.words[5]])], {"fixed": vocabulary}, ["tokens"])
-    assert batch.ids["fixed"].distinct.tolist() == [0, 5, len(own)]
-    np.testing.assert_array_equal(batch.ids["fixed"].further, file.rows(file.find(NEW[3:4])))
 
 
 def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sentences):
@@ -185,18 +162,19 @@ def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sente
     assert Embedder.load(run).description == "vector"
 
 
-@pytest.mark.parametrize("form", ["other vectors", "other words", "no vectors"])
+CHANGES = {
+    "other vectors": (lambda words, rows: glove(words, -rows), "holds other vectors now"),
+    "other words": (lambda words, rows: glove(words[1:] + words[:1], rows), "holds other vectors now"),
+    "no vectors": (lambda words, rows: b"\0", r"cannot be read \(.*not word vectors.*\)"),
+}
+
+
+@pytest.mark.parametrize("form", CHANGES)
 def test_a_file_that_has_changed_is_named_and_not_believed(copied, run, vectors, sentences, form, tmp_path):
     path, file = tmp_path / "v.vec", WordVectors.open(vectors)
     words, rows = file.words.to_pylist(), file.rows(np.arange(len(file)))
-    reason = "holds other vectors now"
-    if form == "no vectors":
-        path.write_bytes(b"\0")
-        reason = r"cannot be read \(.*not word vectors.*\)"
-    elif form == "other words":
-        write_vectors(path, words[1:] + words[:1], rows)
-    else:
-        write_vectors(path, words, -rows)
+    change, reason = CHANGES[form]
+    path.write_bytes(change(words, rows))
     expected, run = Embedder.load(run).encode(sentences), copied(path)
     with pytest.warns(UserWarning, match=rf"run: words outside .* because .*v\.vec {reason}: .* `structviews runs "):
         found = Embedder.load(run).encode(sentences)
@@ -222,9 +200,6 @@ def test_a_relative_path_is_seen_from_here_and_from_above_the_run(
         embedder = Embedder.load(Path(os.path.relpath(moved, folder)))
         monkeypatch.chdir("/")  # the path is that of the run when it was loaded
         np.testing.assert_array_equal(embedder.encode(sentences), expected)
-    monkeypatch.chdir(tmp_path)
-    assert located(Path("v.vec"), Path("/run")) == tmp_path / "v.vec"
-    assert located(Path("w.vec"), Path("run")) == Path("w.vec")
 
 
 def word_vector(embedder, channel, view, word):
@@ -242,19 +217,27 @@ def test_every_word_of_the_file_gets_its_vector(channels, trained, copied, vecto
     config, _ = load_run(run)
     file = WordVectors.open(vectors)
     before = Embedder.load(run)  # its own words are all that is asked of it
-    expand(run, vectors)
+    checksum, report = model_checksum(run), expand(run, vectors)
+    assert model_checksum(run) != checksum  # scores from before are of another run
     after = Embedder.load(run)
     assert after.description == "vector, expanded"
+    own = {word for each in before.vocabularies.values() for word in each.words}
+    assert report.n_new == len(set(file.words.to_pylist()) - own)
     words = [*file.words.to_pylist(), "the", "zzz", *before.vocabularies[config.words.channels[0]].words[1:]]
     for channel in config.words.channels:
         known = before.vocabularies[channel].words
         shared = [word for word in known[1:] if file.find([word])[0] >= 0]
-        x = file.rows(file.find(shared)).astype(np.float64)
+        x = np.c_[file.rows(file.find(shared)), np.ones(len(shared))].astype(np.float64)
         for view in range(2):
             table = before.model.channels[channel].tables[view].weight.detach().numpy()
             rows = dict(zip(known, table, strict=True))
             y = np.array([rows[word] for word in shared], dtype=np.float64)
-            affine = np.linalg.lstsq(np.c_[x, np.ones(len(x))], y, rcond=None)[0]
+            affine = np.linalg.lstsq(x, y, rcond=None)[0]
+            if channel == "trained":
+                fit, r2 = report.fits[view], 1 - ((y - x @ affine) ** 2).sum() / ((y - y.mean(0)) ** 2).sum()
+                assert report.n_shared == len(shared)
+                assert (fit.view, fit.r2) == (VIEWS[view], pytest.approx(r2, abs=1e-5))
+                assert fit.r2_left_out < fit.r2
             for word in words:
                 given = file.rows(file.find([word]))[0]
                 if word in rows:
@@ -264,30 +247,6 @@ def test_every_word_of_the_file_gets_its_vector(channels, trained, copied, vecto
                 else:
                     expected = given if channel == "fixed" else np.array([*given, 1]) @ affine
                 np.testing.assert_allclose(word_vector(after, channel, view, word), expected, atol=1e-5, err_msg=word)
-
-
-def test_the_report_is_of_the_fit(trained, vectors, tmp_path):
-    run = shutil.copytree(trained, tmp_path / "run")
-    before = model_checksum(run)
-    report = expand(run, vectors)
-    assert model_checksum(run) != before  # scores from before are of another run
-    known = load_words(run, "trained").words[1:]
-    file = WordVectors.open(vectors)
-    shared = [word for word in known if file.find([word])[0] >= 0]
-    assert report.n_shared == len(shared)
-    assert report.n_new == len(file) - len(shared)
-    x = np.c_[file.rows(file.find(shared)), np.ones(len(shared))].astype(float)
-    for i, fit in enumerate(report.fits):
-        table = load_file(run / "model.safetensors")[f"channels.trained.words.{i}.weight"]
-        y = table[[1 + known.index(word) for word in shared]].astype(float)
-        affine = np.linalg.lstsq(x, y, rcond=None)[0]
-        r2 = 1 - ((y - x @ affine) ** 2).sum() / ((y - y.mean(0)) ** 2).sum()
-        assert fit.r2 == pytest.approx(r2, abs=1e-5)
-        assert fit.r2_left_out < fit.r2
-    assert [fit.view for fit in report.fits] == ["dep", "const"]
-    few = write_vectors(tmp_path / "few.vec", ["the", "of", "autre"])
-    with pytest.raises(InputError, match=r"few\.vec: has 2 of the run's 40 words, too few to fit a map from 5 dim"):
-        expand(run, few)
 
 
 def test_a_larger_file_with_the_same_vectors_does_for_the_fixed_channel(copied, vectors, tmp_path):
@@ -303,7 +262,10 @@ def test_a_larger_file_with_the_same_vectors_does_for_the_fixed_channel(copied, 
             expand(both, path)
 
 
-def test_what_is_not_a_trained_run(tmp_path, vectors):
+def test_what_cannot_be_expanded(trained, vectors, tmp_path):
+    few = write_vectors(tmp_path / "few.vec", ["the", "of", "autre"])
+    with pytest.raises(InputError, match=r"few\.vec: has 2 of the run's 40 words, too few to fit a map from 5 dim"):
+        expand(trained, few)
     with pytest.raises(InputError, match="not a run"):
         expand(tmp_path, vectors)
     (tmp_path / "config.toml").write_text('kind = "joined"\n')

@@ -5,10 +5,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from corpora import RandomParser, small_config, topic_corpus, topic_rows, write_corpus
-from typer.testing import CliRunner
+from corpora import RandomParser, small_config, topic_rows, write_corpus
 
-from structviews.cli.app import app
 from structviews.encoding import preparation
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import Member, holds_joined, join_runs
@@ -21,13 +19,12 @@ SENTENCES = [row.sentence for row in topic_rows(2, 5, seed=3)]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(topics, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    corpus = topic_corpus(folder / "x.parsed")
     own = {"pooling": "mean", "normalise": True, "similarity_pooling": "vector"}
     return [
-        train(small_config(corpus, folder / "dep-seq", ("dep", "seq"), steps=2)),
-        train(small_config(corpus, folder / "const-avg", ("const", "avg"), steps=2, **own)),
+        train(small_config(topics, folder / "dep-seq", ("dep", "seq"), steps=2)),
+        train(small_config(topics, folder / "const-avg", ("const", "avg"), steps=2, **own)),
     ]
 
 
@@ -105,10 +102,9 @@ def test_members_with_trees_of_different_parsers_get_each_its_own(runs, tmp_path
 
 
 @pytest.fixture(scope="module")
-def twice(tmp_path_factory):
+def twice(topics, tmp_path_factory):
     """A run with two views of the same name."""
-    folder = tmp_path_factory.mktemp("twice")
-    return train(small_config(topic_corpus(folder / "x.parsed"), folder / "seq-seq", ("seq", "seq"), steps=2))
+    return train(small_config(topics, tmp_path_factory.mktemp("twice") / "seq-seq", ("seq", "seq"), steps=2))
 
 
 def test_single_views_are_joined(runs, twice, tmp_path):
@@ -130,54 +126,49 @@ def test_single_views_are_joined(runs, twice, tmp_path):
     np.testing.assert_array_equal(again.encode(SENTENCES), np.concatenate([expected[2], expected[1]], axis=1))
 
 
-def test_the_join_command(runs, twice, tmp_path):
-    out = tmp_path / "both"
-    ended = CliRunner().invoke(app, ["join", *map(str, runs), "-o", str(out), "--join", "average"])
-    assert (ended.exit_code, ended.output.replace("\n", "")) == (0, str(out))
-    assert Embedder.load(out).dim == 16
+def test_the_join_command(runs, twice, command, tmp_path):
+    assert command("join", *runs, "-o", "both", "--join", "average")[:2] == (0, "both\n")
+    assert Embedder.load(tmp_path / "both").dim == 16
     colon = shutil.copytree(runs[0], tmp_path / "a:seq")
-    ended = CliRunner().invoke(app, ["join", f"{twice}:seq.2", str(colon), f"{colon}:dep", "-o", str(tmp_path / "out")])
-    assert ended.exit_code == 0, ended.output
+    code, _, errors = command("join", f"{twice}:seq.2", colon, f"{colon}:dep", "-o", "out")
+    assert code == 0, errors
     assert Embedder.load(tmp_path / "out").widths == [8, 16, 8]
-    for typed, said in (
-        ([f"{twice}:seq.2", f"{twice}:seq.2"], r"seq-seq:seq.2: named twice: name each run, or view, once"),
-        ([str(twice), str(twice)], "seq-seq: named twice"),
-        ([f"{twice}:seq"], r"seq-seq: no view 'seq': the run has seq.1, seq.2"),
-        ([f"{tmp_path}/none:seq"], "none: not a run: no such folder"),
-        (runs, "both: already exists: give another folder with --out"),
+
+
+def test_what_cannot_be_joined_leaves_nothing(runs, twice, topics, command, tmp_path):
+    wide = train(small_config(topics, tmp_path / "wide", ("seq", "seq"), steps=1, hidden=10))
+    for members, message in (
+        ([f"{twice}:seq.2", f"{twice}:seq.2"], "seq-seq:seq.2: named twice: name each run, or view, once"),
+        ([f"{twice}:seq"], "seq-seq: no view 'seq': the run has seq.1, seq.2"),
+        (["none:seq"], "none: not a run: no such folder"),
+        ([runs[0], topics], "x.parsed: not a run"),
+        ([runs[0], wide, "--join", "average"], "equal dimensions, but 0-dep-seq has 16, 1-wide has 20"),
+        ([runs[0], wide, "--similarity-join", "average"], "equal dimensions"),
+        ([*runs, "--join", "sum"], "unknown join 'sum'"),
+        ([*runs, "-o", "wide"], "wide: already exists: give another folder with --out"),
     ):
-        with pytest.raises(InputError, match=said):
-            CliRunner().invoke(app, ["join", *map(str, typed), "-o", str(out)], catch_exceptions=False)
+        code, _, errors = command("join", "-o", "new", *members)
+        assert code == 2
+        assert message in errors
+        assert [path.name for path in tmp_path.iterdir()] == ["wide"]
 
 
-def test_what_cannot_be_joined_leaves_nothing(runs, tmp_path):
-    corpus = topic_corpus(tmp_path / "x.parsed")
-    wide = train(small_config(corpus, tmp_path / "wide", ("seq", "seq"), steps=1, hidden=10))
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(InputError, match="equal dimensions, but 0-dep-seq has 16, 1-wide has 20"):
-        join_runs([runs[0], wide], tmp_path / "both", "average")
-    with pytest.raises(InputError, match="equal dimensions"):
-        join_runs([runs[0], wide], tmp_path / "both", similarity_join="average")
-    with pytest.raises(InputError, match=r"x\.parsed: not a run"):
-        join_runs([runs[0], corpus], tmp_path / "both")
-    with pytest.raises(InputError, match="unknown join 'sum'"):
-        join_runs(runs, tmp_path / "both", "sum")
-    with pytest.raises(InputError, match="no runs"):
-        join_runs([], tmp_path / "both")
-    assert sorted(tmp_path.iterdir()) == before
+WHOLE = {"kind": "joined", "join": "average", "similarity_join": "", "members": ["0-x"], "only": []}
 
 
-def test_a_damaged_joined_run(tmp_path, joined):
-    write_settings(tmp_path, {"kind": "joined", "views": ["dep"], "join": "average"})
-    with pytest.raises(InputError, match=r"config\.toml: Object missing required field `members`: join the runs again"):
-        Embedder.load(tmp_path)
-    write_settings(tmp_path, {"kind": "joint", "views": ["dep"]})
-    with pytest.raises(InputError, match="unknown kind of run 'joint'"):
-        Embedder.load(tmp_path)
-    whole = {"kind": "joined", "join": "average", "similarity_join": "", "members": ["0-x"], "only": []}
-    write_settings(tmp_path, whole)
-    with pytest.raises(InputError, match=r"config\.toml: only = \[\]: not one for each of the members: join the runs"):
-        Embedder.load(tmp_path)
-    write_settings(tmp_path, whole | {"only": [""]})
-    with pytest.raises(InputError, match="0-x: not a run"):
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"kind": "joined", "views": ["dep"]},
+            r"config\.toml: Object missing required field `.*`: join the runs again",
+        ),
+        ({"kind": "joint", "views": ["dep"]}, "unknown kind of run 'joint'"),
+        (WHOLE, r"config\.toml: only = \[\]: not one for each of the members: join the runs"),
+        (WHOLE | {"only": [""]}, "0-x: not a run"),
+    ],
+)
+def test_a_damaged_joined_run(tmp_path, settings, message):
+    write_settings(tmp_path, settings)
+    with pytest.raises(InputError, match=message):
         Embedder.load(tmp_path)

@@ -15,6 +15,7 @@ from structviews.runs.settings_file import Parsed
 
 SENTENCE = "Ich geh's z.B. an."
 NEEDS = {"dependency", "constituency"}
+CHAIN, RANDOM = specification.load("trivial:chain"), specification.load("trivial:random").describe()
 
 
 @pytest.fixture(autouse=True)
@@ -38,9 +39,6 @@ class Hyphens:
     kinds = frozenset({"dependency"})
     batch_tokens = 1000
 
-    def __init__(self, options):
-        self.options = options
-
     def tokenise(self, texts):
         return [tuple(text.split("-")) for text in texts]
 
@@ -52,21 +50,15 @@ class Hyphens:
         return {"name": "hyphens", "version": "1", "settings": {}, "model": ""}
 
 
-asked = []
-
-
-def load_hyphens(argument, options):
-    asked.append(options)
-    return Hyphens(options)
-
-
 @pytest.fixture
-def _hyphens(monkeypatch):
-    monkeypatch.setitem(PARSERS._known, "hyphens", load_hyphens)
-    asked.clear()
+def asked(monkeypatch):
+    """With which options the parser of hyphens was loaded."""
+    found = []
+    monkeypatch.setitem(PARSERS._known, "hyphens", lambda argument, options: found.append(options) or Hyphens())
+    return found
 
 
-@pytest.mark.usefixtures("_hyphens")
+@pytest.mark.usefixtures("asked")
 @pytest.mark.parametrize("named", ["hyphens", "hyphens+trivial:chain"])
 def test_the_parsers_own_tokeniser_is_used_again(tmp_path, named):
     (tmp_path / "a.txt").write_text("one-two-three\nfour-five\n")
@@ -85,33 +77,26 @@ def test_the_parsers_own_tokeniser_is_used_again(tmp_path, named):
     assert Preparer(parsed).prepare(["can't go"], ())[0].tokens == ("ca", "n't", "go")
 
 
-@pytest.mark.usefixtures("_hyphens")
-def test_models_are_looked_for_where_they_were(tmp_path):
+def test_models_are_looked_for_where_they_were(asked, tmp_path):
     parsed = Parsed("", {"name": "hyphens", "language": "de"}, {}, models=str(tmp_path))
     Preparer(parsed).prepare([["a", "b"]], {"dependency"})
     Preparer(replace(parsed, models=str(tmp_path / "gone"))).prepare([["a", "b"]], {"dependency"})
     assert asked == [Options("de", tmp_path), Options("de", None)]
 
 
-def test_gold_trees_are_met_with_the_built_in_parser():
-    preparer = Preparer(Parsed("", {"name": "treebank"}, {"name": "treebank"}))
-    with pytest.warns(UserWarning, match="parsed with builtin 1, but the run was trained on trees of treebank"):
-        (tree,) = preparer.prepare(["It's late."], NEEDS)
-    assert tree.tokens == ("It", "'s", "late", ".")
-    assert tree.has_dependencies
-
-
 @pytest.mark.parametrize(
-    ("trained_with", "changes", "message"),
+    ("parser", "given", "message"),
     [
-        ("trivial:random", {}, "with trivial:chain 1, but the run was trained on trees of trivial:random 1"),
-        ("trivial:chain", {"model": "other"}, "trees of trivial:chain 1 with another model"),
+        ({"name": "treebank"}, None, "parsed with builtin 1, but the run was trained on trees of treebank"),
+        (RANDOM, CHAIN, "with trivial:chain 1, but the run was trained on trees of trivial:random 1"),
+        (CHAIN.describe() | {"model": "other"}, CHAIN, "trees of trivial:chain 1 with another model"),
     ],
 )
-def test_another_parser_or_model_warns(trained_with, changes, message):
-    parsed = Parsed("", specification.load(trained_with).describe() | changes, {})
+def test_another_parser_or_model_than_the_runs_warns(parser, given, message):
     with pytest.warns(UserWarning, match=message):
-        Preparer(parsed, specification.load("trivial:chain")).prepare([["a"]], NEEDS)
+        (tree,) = Preparer(Parsed("", parser, {"name": "treebank"}), given).prepare(["It's late."], NEEDS)
+    assert tree.tokens == ("It", "'s", "late", ".")
+    assert tree.has_dependencies
 
 
 def test_a_parser_that_is_not_there_is_one_line():

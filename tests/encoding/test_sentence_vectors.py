@@ -46,48 +46,39 @@ def npy(array):
     return buffer.getvalue()
 
 
-BAD_VECTORS = [
-    (None, r"x.npy: no such file or directory: give a .npy file"),
-    (npy(VECTORS[:2]), r"x.npy: 2 vectors for the 3 lines of x.txt: give one per line"),
-    (npy(VECTORS.ravel()), r"x.npy: an array of float32 and shape \(6,\): give floating-point numbers \(n, d\)"),
-    (npy(VECTORS.astype(np.int64)), r"x.npy: an array of int64 and shape \(3, 2\)"),
-    (npy(np.array([{}, {}, {}], dtype=object)), r"x.npy: not an array of numbers \(.*save one with numpy.save"),
-    (pickle.dumps(VECTORS), r"x.npy: not an array of numbers \(.*\): save one with numpy.save"),
-    (npy(VECTORS)[:-4], r"x.npy: not an array of numbers"),
-    (npy(np.where(VECTORS == 3, np.nan, VECTORS)), r"x.npy: the vector of x.txt:2 is not finite"),
+BAD = [
+    ("x.npy", None, r"x.npy: no such file or directory: give a .npy file"),
+    ("x.npy", npy(VECTORS[:2]), r"x.npy: 2 vectors for the 3 lines of x.txt: give one per line"),
+    (
+        "x.npy",
+        npy(VECTORS.ravel()),
+        r"x.npy: an array of float32 and shape \(6,\): give floating-point numbers \(n, d\)",
+    ),
+    (
+        "x.npy",
+        npy(np.array([{}, {}, {}], dtype=object)),
+        r"x.npy: not an array of numbers \(.*save one with numpy.save",
+    ),
+    ("x.npy", pickle.dumps(VECTORS), r"x.npy: not an array of numbers \(.*\): save one with numpy.save"),
+    ("x.npy", npy(VECTORS)[:-4], r"x.npy: not an array of numbers"),
+    ("x.npy", npy(np.where(VECTORS == 3, np.nan, VECTORS)), r"x.npy: the vector of x.txt:2 is not finite"),
+    ("x.txt", None, r"x.txt: no such file or directory: give the sentences, one per line"),
+    ("x.txt", b"a b\n\nc\n", r"x.txt:2: blank line: put one sentence on each line"),
+    ("x.txt", b"a b\nc\n a  b\n", r"x.txt:3: repeats the sentence of line 1: remove one"),
+    ("x.txt", b"a b\nd\xe9j\xe0\nc\n", r"x.txt:2: byte 5 is not UTF-8: convert the file"),
 ]
 
 
-@pytest.mark.parametrize(("content", "message"), BAD_VECTORS)
+@pytest.mark.parametrize(("name", "content", "message"), BAD)
 @pytest.mark.filterwarnings("error")
-def test_bad_vectors_are_one_line(content, message, file, tmp_path):
-    if content is None:
-        file.unlink()
-    else:
-        file.write_bytes(content)
+def test_bad_files_are_one_line(name, content, message, file, tmp_path):
+    (tmp_path / name).unlink()
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=message) as caught:
         given_run(file, tmp_path / "run")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
-
-
-BAD_SENTENCES = [
-    (None, r"x.txt: no such file or directory: give the sentences, one per line"),
-    (b"a b\n\nc\n", r"x.txt:2: blank line: put one sentence on each line"),
-    (b"a b\nc\n a  b\n", r"x.txt:3: repeats the sentence of line 1: remove one"),
-    (b"a b\nd\xe9j\xe0\nc\n", r"x.txt:2: byte 5 is not UTF-8: convert the file"),
-]
-
-
-@pytest.mark.parametrize(("content", "message"), BAD_SENTENCES)
-def test_bad_sentences_are_one_line(content, message, file, tmp_path):
-    text = file.with_suffix(".txt")
-    if content is None:
-        text.unlink()
-    else:
-        text.write_bytes(content)
-    with pytest.raises(InputError, match=message):
-        given_run(file, tmp_path / "run")
 
 
 def test_what_an_encoder_gives_is_kept(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus, topic_corpus
+from corpora import RandomParser, opened, random_trees, small_config, tiny_corpus, tiny_rows, topic_corpus
 from rich.console import Console
 from safetensors.torch import load_file
 from vector_files import fasttext_model, random_vectors, write_vectors
@@ -21,6 +21,9 @@ DIM = 7
 VIEWS = ("dep", "sif", "const")
 MEANS = ("average", "sif")
 LEARNING = ("dep", "const")
+OWN = [row.sentence for row in tiny_rows()]
+NEW = (["elsewhere"], ["zzz"], ["zzz", "elsewhere", min(OWN[0].tokens)], ["qqq", *OWN[1].tokens])
+SENTENCES = [*OWN, *map(random_trees, NEW)]
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +47,8 @@ def fixed(corpus, vectors):
     return {views: train(settings(views)) for views in (VIEWS, LEARNING, (*LEARNING, *MEANS))}
 
 
-@pytest.fixture(scope="module")
-def sentences(corpus):
-    own = [opened(corpus).sentence(i) for i in range(len(opened(corpus)))]
-    unknown = min(own[0].tokens)
-    return [*own, *map(random_trees, (["elsewhere"], ["zzz"], ["zzz", "elsewhere", unknown], ["qqq", *own[1].tokens]))]
-
-
 @pytest.mark.parametrize("name", MEANS)
-def test_it_is_the_baseline(fixed, corpus, vectors, sentences, name, tmp_path):
+def test_it_is_the_baseline(fixed, corpus, vectors, name, tmp_path):
     """Also of words that are composed."""
     words = sorted(count_words(opened(corpus)))
     (tmp_path / "v.bin").write_bytes(fasttext_model(words, random_vectors(range(len(words) + 64), DIM)))
@@ -62,13 +58,13 @@ def test_it_is_the_baseline(fixed, corpus, vectors, sentences, name, tmp_path):
         made = make_baseline(name, corpus, tmp_path / f"of-{file.name}", file, None, Console(quiet=True))
         baseline, view = Embedder.load(made), Embedder.load(run, RandomParser()).with_view(name)
         for pooling in ("vector", "mean", "pooled"):
-            expected = baseline.with_representation(remove_component=False, pooling=pooling).encode(sentences)
-            found = view.with_representation(pooling=pooling).encode(sentences)
+            expected = baseline.with_representation(remove_component=False, pooling=pooling).encode(SENTENCES)
+            found = view.with_representation(pooling=pooling).encode(SENTENCES)
             np.testing.assert_allclose(found, expected, atol=1e-6)
         assert expected[-3].any() == (file.suffix == ".bin")  # no word of the corpus
 
 
-def test_the_others_are_trained_as_without_it(fixed, sentences):
+def test_the_others_are_trained_as_without_it(fixed):
     weights, alone = (load_file(fixed[views] / "model.safetensors") for views in (VIEWS, LEARNING))
     renamed = {name.replace(".views.2.", ".views.1."): weight for name, weight in weights.items()}
     assert renamed.keys() - alone.keys() == {"channels.fixed.words.0.frequencies"}
@@ -77,14 +73,14 @@ def test_the_others_are_trained_as_without_it(fixed, sentences):
     entries = [path.read_text().splitlines()[-1] for path in (fixed[v] / "log.jsonl" for v in (VIEWS, LEARNING))]
     embedders = [Embedder.load(fixed[views], RandomParser()) for views in (VIEWS, LEARNING)]
     assert (embedders[0].view_names, embedders[0].widths) == (list(VIEWS), [8, DIM, 8])
-    vectors, both = (each.encode(sentences) for each in embedders)
+    vectors, both = (each.encode(SENTENCES) for each in embedders)
     np.testing.assert_array_equal(np.delete(vectors, np.s_[8 : 8 + DIM], axis=1), both)
-    np.testing.assert_array_equal(vectors[:, 8 : 8 + DIM], embedders[0].with_view("sif").encode(sentences))
-    np.testing.assert_allclose(SentenceEncoder(embedders[0])(sentences).detach(), vectors, atol=1e-5)
+    np.testing.assert_array_equal(vectors[:, 8 : 8 + DIM], embedders[0].with_view("sif").encode(SENTENCES))
+    np.testing.assert_allclose(SentenceEncoder(embedders[0])(SENTENCES).detach(), vectors, atol=1e-5)
     assert entries[0].partition('"loss"')[2].partition(",")[0] == entries[1].partition('"loss"')[2].partition(",")[0]
 
 
-def test_with_both_channels_it_reads_the_first_learning_views_words(corpus, vectors, sentences, tmp_path):
+def test_with_both_channels_it_reads_the_first_learning_views_words(corpus, vectors, tmp_path):
     settings = {"channels": ("fixed", "trained"), "vectors": str(vectors), "epochs": 1}
     run = train(small_config(corpus, tmp_path / "run", ("sif", "avg", "seq"), **settings))
     embedder = Embedder.load(run)
@@ -94,11 +90,11 @@ def test_with_both_channels_it_reads_the_first_learning_views_words(corpus, vect
     counts = np.array(Vocabulary.of_corpus(opened(corpus)).counts)
     np.testing.assert_allclose(trained.words[0].frequencies, counts / counts.sum(), rtol=1e-6)
     assert trained.words[1].frequencies is None
-    known = [token for token in sentences[0].tokens if embedder.vocabularies["trained"].ids([token])[0]]
+    known = [token for token in SENTENCES[0].tokens if embedder.vocabularies["trained"].ids([token])[0]]
     ids = torch.from_numpy(embedder.vocabularies["trained"].ids(known))
     weights = 0.001 / (0.001 + trained.words[0].frequencies[ids])
     expected = (weights[:, None] * trained.words[0].weight[ids]).mean(dim=0)
-    found = embedder.with_view("sif").encode([sentences[0]])[0]
+    found = embedder.with_view("sif").encode([SENTENCES[0]])[0]
     assert embedder.widths == [DIM + 6, 16, 16]
     np.testing.assert_allclose(found[DIM:], expected.detach(), atol=1e-6)
     assert [fit.view for fit in expand(run, corpus.parent / "v.vec").fits] == ["avg", "seq"]

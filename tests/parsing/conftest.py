@@ -1,12 +1,14 @@
 import functools
+import warnings
 from pathlib import Path
 
 import pytest
 import tiny_parsers
-from jobs import IN_PROCESS
+import torch
+from jobs import IN_PROCESS, text_source
 
-from structviews.parsing.pipeline import parse_corpus
-from structviews.parsing.sources import TextSource
+from structviews.parsing import pipeline
+from structviews.parsing.neural import Featuriser
 
 
 @pytest.fixture(scope="session")
@@ -32,9 +34,9 @@ def tiny_models(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def long_text(tmp_path_factory):
-    """Six shards and a bit, with documents and sentences that are skipped."""
+    """Three shards and a bit, with documents and sentences that are skipped."""
     folder = tmp_path_factory.mktemp("text")
-    sentences = (f"{'on and ' * (i % 40)}on, {i} times" + "\n" * (1 + (i % 50 == 0)) for i in range(6100))
+    sentences = (f"{'on and ' * (i % 40)}on, {i} times" + "\n" * (1 + (i % 50 == 0)) for i in range(3100))
     (folder / "long.txt").write_text("".join(sentences))
     return folder / "long.txt"
 
@@ -42,4 +44,38 @@ def long_text(tmp_path_factory):
 @pytest.fixture(scope="session")
 def undisturbed(long_text):
     """The corpus that this process makes of it."""
-    return parse_corpus(TextSource(str(long_text), **IN_PROCESS), long_text.parent / "whole.parsed")[0].path
+    return pipeline.parse_corpus(text_source(long_text, **IN_PROCESS), long_text.parent / "whole.parsed")[0].path
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Calls what parses a corpus, and interrupts it when all shards are there but not the manifest."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    def call(job, *arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(pipeline, "write_manifest", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                job(*arguments)
+
+    return call
+
+
+@pytest.fixture
+def structviews(command, monkeypatch):
+    """The command line in this process, which sets its own way of showing warnings."""
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    return command
+
+
+@pytest.fixture
+def mask():
+    """Of sentences of three lengths."""
+    return torch.arange(9) < torch.tensor([1, 4, 9])[:, None]
+
+
+@pytest.fixture
+def features(mask):
+    return torch.randint(0, 10, (*mask.shape, 1 + Featuriser.n_hashed), dtype=torch.int32)

@@ -1,5 +1,8 @@
 """The decoders sentence by sentence, and cell by cell: what the fast ones are held to."""
 
+from functools import cache
+from itertools import product
+
 import networkx as nx
 import numpy as np
 
@@ -59,3 +62,21 @@ def constituents(n, nodes, scores):
     """Which nodes are constituents: the root, right children and whatever gains."""
     right = {(k, b) for _, k, b in nodes}
     return [(a, b) in right or b - a == n or scores[b - a, a] > 0 for a, _, b in nodes]
+
+
+def is_tree(heads):
+    """Whether heads ``(n + 1,)`` lead from every word to 0."""
+    for start in range(1, len(heads)):
+        node, steps = start, 0
+        while node and steps <= len(heads):
+            node, steps = heads[node], steps + 1
+        if node:
+            return False
+    return heads[0] == 0
+
+
+@cache
+def all_trees(n, single_root):
+    """Heads of every dependency tree, ``(trees, n + 1)``."""
+    trees = [(0, *heads) for heads in product(range(n + 1), repeat=n) if is_tree((0, *heads))]
+    return np.array([heads for heads in trees if heads[1:].count(0) == 1 or not single_root])

@@ -8,9 +8,17 @@ from pathlib import Path
 
 import chain_parser
 
+from structviews.parsing.sources import TextSource
+
 SLOWLY = ("--parser", "slowchain", "--max-tokens", "40", "--tokenised", "--format", "lines")
 IN_PROCESS = {"parser": "slowchain", "max_tokens": 40, "tokenised": True, "layout": "lines"}
 DRIVER = Path(chain_parser.__file__)
+
+
+def text_source(path, **options):
+    return TextSource(
+        str(path), **{"parser": "chain", "layout": "lines", "tokenised": False, "max_tokens": 5} | options
+    )
 
 
 def contents(folder):
@@ -28,12 +36,6 @@ def command(*arguments, folder, **environment):
         text=True,
         start_new_session=True,
     )
-
-
-def run(*arguments, folder, **environment):
-    process = command(*arguments, folder=folder, **environment)
-    output, _ = process.communicate(timeout=300)
-    return process.returncode, output
 
 
 def wait_until(condition, process=None):

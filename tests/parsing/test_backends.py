@@ -2,13 +2,11 @@
 
 import json
 import random
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from chain_parser import ChainParser, chain
 from parsers_for_tests import CASES
 
-from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing import specification
 from structviews.parsing.backends import PARSERS
@@ -78,12 +76,17 @@ def test_the_same_list_has_the_same_trees_in_order(load, case, parser, tmp_path_
     assert str(tmp_path_factory.getbasetemp()) not in json.dumps(described)
 
 
-def test_no_sentence_and_one_word(parser):
+def test_what_is_no_sentence_or_very_long_does_no_harm_to_others(parser):
     assert parser.parse([]) == []
-    (alone,) = parser.parse([["Yes"]])
-    assert alone.tokens == ("Yes",)
-    if DEPENDENCY in parser.kinds:
-        assert alone.heads == (0,)
+    rng = random.Random(0)
+    long = [rng.choice(WORDS) for _ in range(LONG)]
+    no_sentences = [[], ["two words", "here"], ["", "empty"], ["line\nend"]]
+    alone, first, longest, last, *others = parser.parse([["Yes"], ["Short", "."], long, ["A", "bird"], *no_sentences])
+    assert [tree.tokens for tree in (alone, first, last)] == [("Yes",), ("Short", "."), ("A", "bird")]
+    assert DEPENDENCY not in parser.kinds or alone.heads == (0,)
+    assert isinstance(longest, Unparsed) or longest.tokens == tuple(long)
+    assert [type(each) for each in others] == [Unparsed] * 4
+    assert others[0].reason == "a sentence needs at least one token"
 
 
 def test_odd_tokens_stay_as_they_are(parser):
@@ -93,30 +96,14 @@ def test_odd_tokens_stay_as_they_are(parser):
         assert isinstance(tree, Unparsed) or tree.tokens == tuple(words)
 
 
-def test_what_is_no_sentence_is_left_out(parser):
-    tokens = [["A", "bird"], [], ["two words", "here"], ["", "empty"], ["line\nend"]]
-    found = parser.parse(tokens)
-    assert isinstance(found[0], ParsedSentence)
-    assert [type(each) for each in found[1:]] == [Unparsed] * 4
-    assert found[1].reason == "a sentence needs at least one token"
-
-
-def test_a_very_long_sentence_does_no_harm_to_others(parser):
-    rng = random.Random(0)
-    words = [rng.choice(WORDS) for _ in range(LONG)]
-    first, long, last = parser.parse([["Short", "."], words, ["Another", "one"]])
-    assert isinstance(long, Unparsed) or long.tokens == tuple(words)
-    assert isinstance(first, ParsedSentence)
-    assert isinstance(last, ParsedSentence)
-
-
 def test_its_tokeniser_finds_words_of_the_text(parser):
     if not isinstance(parser, Tokeniser):
         assert parser.tokenise is None
         return
-    texts = ["The old man saw a dog.", "Yes", "a dog , and it ran"]
+    texts = ["The old man saw a dog.", "Yes", "Go  home!  Now.", "a\u00a0b 1 000"]
     for text, words in zip(texts, parser.tokenise(texts), strict=True):
         assert "".join(words) == "".join(text.split())
+        assert all(word.split() == [word] for word in words)
     assert parser.tokenise([]) == []
 
 
@@ -145,13 +132,8 @@ def test_any_two_combine(parser, second):
     assert (described["dependency"], described["constituency"]) == (parser.describe(), second.describe())
 
 
-HEADS, NODES = {"heads": (), "relations": ()}, {"left": (), "right": (), "labels": ()}
-
-
-class Half:
+class Half(ChainParser):
     """Knows one kind of tree, and fails where it is told to."""
-
-    batch_tokens = 1000
 
     def __init__(self, kind, stop):
         self.kinds = frozenset({kind})
@@ -160,47 +142,16 @@ class Half:
 
     def parse(self, sentences):
         self.seen += sentences
-        tag, missing = ("T", NODES) if DEPENDENCY in self.kinds else ("C", HEADS)
-        return [
-            Unparsed(f"says {self.stop}")
-            if self.stop in tree.tokens
-            else replace(tree, tags=(tag,) * len(tree.tokens), **missing)
-            for tree in specification.load("trivial:chain").parse(sentences)
-        ]
-
-    def describe(self):
-        return {"name": "half", "version": "1", "settings": {}, "model": ""}
+        return [Unparsed(f"says {self.stop}") if self.stop in words else chain(words, self.stop) for words in sentences]
 
 
 def test_the_second_parses_what_the_first_could():
     halves = [Half(DEPENDENCY, "stop"), Half(CONSTITUENCY, "halt")]
     guarded = [Guarded(half, f"half:{half.stop}", "en") for half in halves]
-    parsed = Combination(*guarded).parse([["go"], ["stop"], ["halt"], ["go", "on"]])
-    assert parsed[1:3] == [Unparsed("says stop"), Unparsed("says halt")]
-    assert [each.tokens for each in (parsed[0], parsed[3])] == [("go",), ("go", "on")]
-    assert parsed[3].tags == ("T", "T")
+    first, *unparsed, last = Combination(*guarded).parse([["go"], ["stop"], ["halt"], ["go", "on"]])
+    assert unparsed == [Unparsed("says stop"), Unparsed("says halt")]
+    assert [first.tokens, last.tokens] == [("go",), ("go", "on")]
+    assert last.labels[-1] == "halt"
     assert sorted(map(tuple, halves[1].seen)) == [("go",), ("go", "on"), ("halt",)]
-    with pytest.raises(
-        InputError, match=r"--parser half:halt\+half:stop: half:halt gives no dependency trees: the first"
-    ):
+    with pytest.raises(InputError, match=r"--parser half:halt\+half:stop: half:halt gives no dependency trees: the"):
         Combination(*guarded[::-1])
-
-
-@pytest.mark.parametrize(
-    ("named", "options", "message"),
-    [
-        ("nope", {}, "unknown parser 'nope': choose one of .*builtin, "),
-        ("", {}, "unknown parser '': choose one of .*builtin, "),
-        ("builtin+builtin+builtin", {}, "names 3 parsers: give one, or one for dependencies"),
-        ("builtin:big", {}, "--parser builtin:big: builtin takes no argument: leave out :big"),
-        ("builtin", {"language": "de"}, r"--lang de: builtin only parses English \(en\)"),
-        ("trivial:flat", {}, "unknown parser 'trivial:flat' .*: choose one of trivial:right-branching, "),
-        ("trivial:chain", {"device": "nope"}, "--device nope: .*: give cpu, or cuda"),
-        ("trivial:chain", {"models": Path("none")}, "--models none: no such folder"),
-        ("trivial:chain", {"language": "en_GB"}, "--lang en_GB: give a code such as en, de or zh-hans"),
-    ],
-)
-def test_parsers_that_cannot_be_loaded_are_one_line(named, options, message):
-    with pytest.raises(InputError, match=message) as error:
-        specification.load(named, Options(**options))
-    assert "\n" not in str(error.value)

@@ -3,11 +3,10 @@
 import importlib
 import shutil
 import socket
+from functools import partial
 
 import pytest
-from typer.testing import CliRunner
 
-from structviews.cli.app import app
 from structviews.errors import InputError
 from structviews.parsing import download
 from structviews.parsing.parser import Options
@@ -30,16 +29,24 @@ def test_without_a_network_there_is_one_line(library, model, monkeypatch, tmp_pa
 
 
 def test_what_cannot_be_downloaded(monkeypatch):
-    for library, message in (("corenlp", "choose one of stanza, benepar, spacy"), ("spacy", "no pipeline given")):
-        with pytest.raises(InputError, match=message):
-            download.download(library, "", Options())
-
     def leave(*_):
         raise SystemExit(1)
 
-    monkeypatch.setitem(download.DOWNLOADERS, "spacy", leave)
-    with pytest.raises(InputError, match=r"^spacy: download failed \(see above\)"):
-        download.download("spacy", "m", Options())
+    monkeypatch.setitem(download.DOWNLOADERS, "benepar", leave)
+    for library, message in (
+        ("corenlp", "choose one of stanza, benepar, spacy"),
+        ("spacy", "no pipeline given"),
+        ("benepar", r"^benepar: download failed \(see above\)"),
+    ):
+        with pytest.raises(InputError, match=message):
+            download.download(library, "", Options())
+
+
+def calls_of_download(module, monkeypatch):
+    """The arguments with which a library's own downloader is called."""
+    called = []
+    monkeypatch.setattr(module, "download", lambda *args, **options: called.append((args, options)))
+    return called
 
 
 def test_stanza_fetches_what_its_parsers_use(tiny_models, tmp_path, monkeypatch):
@@ -47,29 +54,17 @@ def test_stanza_fetches_what_its_parsers_use(tiny_models, tmp_path, monkeypatch)
     import stanza
     from stanza.resources import common
 
-    called = []
-    monkeypatch.setattr(
-        common, "download_resources_json", lambda target: shutil.copy(folder / "resources.json", target)
-    )
-    monkeypatch.setattr(stanza, "download", lambda *args, **options: called.append((args, options)))
+    copy = partial(shutil.copy, folder / "resources.json")
+    monkeypatch.setattr(common, "download_resources_json", copy)
+    called = calls_of_download(stanza, monkeypatch)
     download.download("stanza", "", Options(models=tmp_path))
     ((language,), options) = called[0]
     assert (language, options["model_dir"]) == ("en", str(tmp_path))
     assert set(options["processors"]) == {"tokenize", "pos", "lemma", "depparse", "constituency"}
 
 
-def test_benepar_fetches_the_languages_model(tmp_path, monkeypatch):
-    benepar = pytest.importorskip("benepar", reason="benepar is not installed: pip install 'structviews[parsers]'")
-    called = []
-    monkeypatch.setattr(benepar, "download", lambda *args, **options: called.append((args, options)))
-    download.download("benepar", "", Options(language="de", models=tmp_path))
-    assert called == [(("benepar_de2",), {"download_dir": str(tmp_path), "raise_on_error": True})]
-
-
-@pytest.mark.parametrize(("given", "pip"), [([], ()), (["--models", "x"], ("--no-deps", "--target", "x"))])
-def test_the_command_has_spacy_install_a_pipeline(given, pip, monkeypatch):
-    called = []
-    monkeypatch.setattr(importlib.import_module("spacy.cli.download"), "download", lambda *args: called.append(args))
-    result = CliRunner().invoke(app, ["parser", "download", "spacy", "en_core_web_sm", *given])
-    assert (result.exit_code, result.output) == (0, "downloaded\n")
-    assert called == [("en_core_web_sm", False, False, None, *pip)]
+@pytest.mark.parametrize(("options", "pip"), [([], ()), (["--models", "x"], ("--no-deps", "--target", "x"))])
+def test_the_command_has_spacy_install_a_pipeline(command, options, pip, monkeypatch):
+    called = calls_of_download(importlib.import_module("spacy.cli.download"), monkeypatch)
+    assert command("parser", "download", "spacy", "en_core_web_sm", *options)[:2] == (0, "downloaded\n")
+    assert called == [(("en_core_web_sm", False, False, None, *pip), {})]

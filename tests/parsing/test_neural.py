@@ -15,12 +15,9 @@ from structviews.parsing.neural import (
     ParserNetwork,
     SharedDropout,
     SpanScorer,
-    WordEmbedding,
     drop_words,
-    in_blocks,
 )
 
-LENGTHS = (1, 4, 9)
 CONFIG = ParserConfig(
     n_words=10, n_tags=5, n_relations=4, n_labels=3, buckets=20, word_dim=8, affix_dim=4,
     dim=12, blocks=2, heads=2, arc_dim=6, relation_dim=5, span_dim=7, dropout=0.3,
@@ -34,29 +31,15 @@ def filled(module):
     return module.eval()
 
 
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(7)
-
-
 @pytest.fixture
 def network():
     return filled(ParserNetwork(CONFIG))
 
 
-@pytest.fixture
-def mask():
-    return torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-
-
-def features_like(mask):
-    return torch.randint(0, 10, (*mask.shape, 1 + Featuriser.n_hashed), dtype=torch.int32)
-
-
-def test_padding_changes_nothing(network, mask):
-    words = network.words(features_like(mask))
+def test_padding_changes_nothing(network, features, mask):
+    words = network.words(features)
     together = network.outputs(words, mask)
-    for b, n in enumerate(LENGTHS):
+    for b, n in enumerate(mask.sum(dim=1).tolist()):
         alone = network.outputs(words[b : b + 1, :n], mask[b : b + 1, :n])
         torch.testing.assert_close(together.tags[b, :n], alone.tags[0], rtol=1e-5, atol=1e-4)
         torch.testing.assert_close(together.arcs[b, : n + 1, : n + 1], alone.arcs[0], rtol=1e-5, atol=1e-4)
@@ -64,19 +47,9 @@ def test_padding_changes_nothing(network, mask):
             torch.testing.assert_close(posts[b, : n + 1], own[0], rtol=1e-5, atol=1e-4)
 
 
-def test_every_word_sees_the_whole_sentence(network, mask):
-    features = features_like(mask)
-    changed = features.clone()
-    changed[2, -1, 0] = (changed[2, -1, 0] + 1) % 10
-    before, after = (network.encode(network.words(each), mask) for each in (features, changed))
-    moved = (before - after).abs().amax(-1) > 0
-    assert moved[2].all()
-    assert not moved[:2].any()
-
-
-def test_every_parameter_learns(mask):
+def test_every_parameter_learns(features, mask):
     network = ParserNetwork(CONFIG).train()
-    outputs = network.outputs(network.words(features_like(mask)), mask)
+    outputs = network.outputs(network.words(features), mask)
     sentence, word = mask.nonzero(as_tuple=True)
     first = sentence * (mask.shape[1] + 1) + word
     scores = [
@@ -88,14 +61,6 @@ def test_every_parameter_learns(mask):
     sum(each.pow(2).sum() for each in scores).backward()
     without = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []
-
-
-def test_word_embedding_reads_each_row():
-    words = filled(WordEmbedding(CONFIG))
-    row = [3, 0, 39, 45, 65, 87, 101]
-    pieces = [words.form.weight[row[0]], *(words.hashed.weight[bucket] for bucket in row[1:])]
-    expected = words.norm(words.project(torch.cat(pieces)))
-    torch.testing.assert_close(words(torch.tensor([[row]], dtype=torch.int32))[0, 0], expected)
 
 
 def test_arcs_and_relations_are_bilinear_forms_with_linear_terms():
@@ -120,7 +85,7 @@ def test_spans_are_differences_of_fenceposts(mask):
     x = torch.randn(*mask.shape, CONFIG.dim)
     posts = spans.fenceposts(x, mask)
     half = CONFIG.dim // 2
-    for b, n in enumerate(LENGTHS):
+    for b, n in enumerate(mask.sum(dim=1).tolist()):
         words = [spans.edges[0], *x[b, :n], spans.edges[1]]
         fenceposts = [torch.cat([words[i][:half], words[i + 1][half:]]) for i in range(n + 1)]
         for start in range(n):
@@ -132,39 +97,15 @@ def test_spans_are_differences_of_fenceposts(mask):
                 torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_shared_dropout_drops_the_same_of_every_word():
-    dropout = SharedDropout(0.25)
-    x = torch.ones(200, 3, 50)
-    kept = dropout.train()(x)
+def test_dropout_is_the_same_of_every_word_and_dropped_words_lose_their_form_only():
+    kept = SharedDropout(0.25).train()(torch.ones(200, 3, 50))
     assert kept.unique().tolist() == pytest.approx([0, 4 / 3])
     assert (kept == kept[:, :1]).all()
-    assert (kept[:1] != kept).any()
     assert kept.mean().item() == pytest.approx(1, abs=0.03)
-    assert dropout.eval()(x) is x
-
-
-def test_drop_words_hides_forms_only():
-    features = torch.full((50, 40, 7), 5, dtype=torch.int32)
-    dropped = drop_words(features, 0.2)
-    assert (features == 5).all()
-    assert (dropped[..., 1:] == 5).all()
-    hidden = dropped[..., 0] == UNKNOWN
-    assert (dropped[..., 0][~hidden] == 5).all()
-    assert hidden.float().mean().item() == pytest.approx(0.2, abs=0.04)
-    assert torch.equal(drop_words(features, 0.0), features)
-
-
-@pytest.mark.parametrize("count", [0, 1, 5, 6, 10, 13])
-def test_blocks_are_of_one_shape_and_give_what_all_rows_give(count):
-    shapes = []
-
-    def product(a, b):
-        shapes.append(len(a))
-        return a * b
-
-    a, b = torch.randn(2, count, 3)
-    torch.testing.assert_close(in_blocks(product, 5, a, b), a * b)
-    assert set(shapes) == {min(count, 5)}
+    forms, hashed = drop_words(torch.full((50, 40, 7), 5), 0.2).split([1, 6], dim=-1)
+    assert (hashed == 5).all()
+    assert set(forms.unique().tolist()) == {UNKNOWN, 5}
+    assert (forms == UNKNOWN).float().mean().item() == pytest.approx(0.2, abs=0.04)
 
 
 FORMS = ["the", "bird", "0000", "don't"]
@@ -174,10 +115,8 @@ FORMS = ["the", "bird", "0000", "don't"]
     ("word", "row"),
     [
         ("bird", (3, 3037, 1392, 3374, 2324, 2768, 1327)),
-        ("Bird", (3, 3037, 1392, 3374, 2324, 2768, 3112)),
         ("1984", (4, 3781, 3279, 932, 33, 1324, 512)),
         ("Don’t", (5, 136, 1963, 1691, 676, 3421, 605)),
-        ("naïve", (1, 2902, 1281, 988, 3088, 2851, 1327)),
         ("😀", (1, 3434, 3434, 2458, 2458, 2458, 619)),
     ],
 )
@@ -191,9 +130,7 @@ def test_rows_stay_as_the_shipped_weights_were_trained(word, row):
 def test_remembered_rows_are_the_computed_ones(words):
     featuriser = Featuriser(FORMS, 50)
     first = featuriser(words)
-    assert first.dtype == np.int32
-    assert first.shape == (len(words), 7)
-    assert (first >= 0).all()
+    assert (first.dtype, first.shape) == (np.int32, (len(words), 7))
     assert (first[:, 1:] // 50 == range(6)).all()
     np.testing.assert_array_equal(featuriser(words), first)
     for word, row in zip(words, first.tolist(), strict=True):

@@ -1,9 +1,9 @@
 """``structviews parse`` with parsers, languages and models: what is recorded, and what is one line."""
 
-import pytest
-from typer.testing import CliRunner
+from functools import partial
 
-from structviews.cli.app import app
+import pytest
+
 from structviews.corpus.format import Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
@@ -15,8 +15,9 @@ TEXT = "Ich geh's z.B. an.\nSie auch.\n"
 BOTH = "trivial:balanced+trivial:random"
 
 
-def parse(*arguments):
-    return CliRunner().invoke(app, ["parse", *map(str, arguments)])
+@pytest.fixture
+def parse(structviews):
+    return partial(structviews, "parse")
 
 
 @pytest.fixture
@@ -26,14 +27,12 @@ def text(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path):
-    out = tmp_path / "a.parsed"
+def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path, parse):
     models = tmp_path / "models"
     models.mkdir()
-    options = (text, "--parser", BOTH, "--lang", "de", "--models", models, "--format", "lines", "-o", out)
-    ended = parse(*options)
-    assert ended.exit_code == 0, ended.output
-    corpus = ParsedCorpus.open(out)
+    options = (text, "--parser", BOTH, "--lang", "de", "--models", models, "--format", "lines", "-o", "a.parsed")
+    assert parse(*options)[0] == 0
+    corpus = ParsedCorpus.open(tmp_path / "a.parsed")
     assert corpus.parser == specification.load(BOTH, Options("de")).describe()
     assert corpus.parser["dependency"]["name"] == "trivial:balanced"
     assert corpus.manifest["tokeniser"]["name"] == "spacy.blank('de')"
@@ -41,25 +40,41 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path):
     assert corpus.sentence(0).tokens == ("Ich", "geh's", "z.B.", "an", ".")
     models.rename(tmp_path / "moved")
     moved = [tmp_path / "moved" if option == models else option for option in options]
-    assert "already exists" in parse(*moved).output
-    ended = parse(*moved, "--lang", "fr")
-    assert "differs in parser and tokeniser" in str(ended.exception)
+    assert "already exists" in parse(*moved)[1]
+    assert "differs in parser and tokeniser" in parse(*moved, "--lang", "fr")[2]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--lang", "de"], "--lang de: builtin only parses English (en): choose another --parser"),
-        (["--parser", "treebank+builtin"], "--parser treebank+builtin: treebank files already have trees: "),
-        (["--parser", "treebank", "--device", "cpu"], "--format, --tokenised, --models, --device and --strict only"),
+        (["a.txt", "--lang", "de"], "--lang de: builtin only parses English (en): choose another --parser"),
+        (["a.txt", "--lang", "en_GB"], "--lang en_GB: give a code such as en, de or zh-hans"),
+        (["a.txt", "--device", "nope"], "--device nope: "),
+        (["a.txt", "--models", "none"], "--models none: no such folder"),
+        (["a.txt", "--parser", "builtin:big"], "--parser builtin:big: builtin takes no argument: leave out :big"),
+        (
+            ["a.txt", "--parser", "builtin+builtin+builtin"],
+            "'builtin+builtin+builtin' names 3 parsers: give one, or one",
+        ),
+        (["a.txt", "--parser", "trivial:flat"], "unknown parser 'trivial:flat'"),
+        (["a.txt", "--parser", "treebank+builtin"], "--parser treebank+builtin: treebank files already have trees: "),
+        (["a.txt", "--parser", "nope"], "unknown parser 'nope': choose one of "),
+        (["a.txt", "--max-tokens", "0"], "--max-tokens 0: give a number from 1 to 16384"),
+        (["a.txt", "--workers", "0"], "--workers 0"),
+        (["a.txt", "b.txt"], "2 sources"),
+        (["a.conllu"], "a.conllu is a treebank file: add --parser treebank"),
+        (
+            ["a.conllu", "--parser", "treebank", "--device", "cpu"],
+            "--format, --tokenised, --models, --device and --str",
+        ),
     ],
-)  # fmt: skip
-def test_bad_options_are_one_line(text, tmp_path, arguments, message):
+)
+def test_bad_options_are_one_line(text, tmp_path, parse, arguments, message):
     before = sorted(tmp_path.iterdir())
-    ended = parse(text, *arguments, "-o", tmp_path / "x.parsed")
-    assert isinstance(ended.exception, InputError), ended.output
-    assert str(ended.exception).startswith(message)
-    assert "\n" not in str(ended.exception)
+    code, output, errors = parse(*arguments, "-o", "x.parsed")
+    assert (code, output) == (2, "")
+    assert errors.startswith(f"error: {message}")
+    assert len(errors.splitlines()) == 1
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -1,6 +1,7 @@
 """Products in 8 bits against the same ones of floats, within what rounding explains."""
 
 import pickle
+from itertools import product
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from structviews.parsing import neural
-from structviews.parsing.neural import Featuriser, ParserConfig, ParserNetwork, gains
+from structviews.parsing.neural import ParserConfig, ParserNetwork, gains
 from structviews.parsing.quantised import FEW, RESULTS, Grid, QuantisedLinear, QuantisedNetwork, convolved, measured
 from structviews.runtime.device import multiplies_bytes
 
@@ -18,17 +19,6 @@ CONFIG = ParserConfig(
     n_words=10, n_tags=5, n_relations=4, n_labels=3, buckets=20, word_dim=16, affix_dim=8,
     dim=48, blocks=2, heads=2, arc_dim=24, relation_dim=16, span_dim=32,
 )  # fmt: skip
-LENGTHS = (1, 4, 9)
-
-
-@pytest.fixture
-def mask():
-    return torch.arange(max(LENGTHS)) < torch.tensor(LENGTHS)[:, None]
-
-
-@pytest.fixture
-def features(mask):
-    return torch.randint(0, 10, (*mask.shape, 1 + Featuriser.n_hashed), dtype=torch.int32)
 
 
 @pytest.fixture
@@ -60,7 +50,7 @@ def quantised(network, features, mask):
     return QuantisedNetwork(network, ranges)
 
 
-@pytest.mark.parametrize(("low", "high"), [(-1.0, 3.0), (0.0, 2.0), (0.5, 2.0), (-4.0, -1.0), (0.0, 0.0)])
+@pytest.mark.parametrize(("low", "high"), [(-1.0, 3.0), (0.5, 2.0), (-4.0, -1.0), (0.0, 0.0)])
 def test_a_grid_rounds_to_the_nearest_number(low, high):
     grid = Grid(low, high)
     x = torch.linspace(min(low, 0), max(high, 0), 1000)
@@ -81,12 +71,11 @@ def test_a_linear_layer_is_the_product_of_its_integers():
     torch.testing.assert_close(layer(layer.grid(x)), expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 9])
-@pytest.mark.parametrize("width", [1, 3, 5])
-def test_words_are_convolved_as_by_pytorch(n, width):
-    layer, x = nn.Conv1d(6, 6, width, padding=width // 2, groups=6), torch.randn(4, n, 6)
-    found = convolved(x, layer.weight[:, 0].t(), layer.bias)
-    torch.testing.assert_close(found, layer(x.transpose(1, 2)).transpose(1, 2))
+def test_words_are_convolved_as_by_pytorch():
+    for n, width in product((1, 2, 9), (1, 3, 5)):
+        layer, x = nn.Conv1d(6, 6, width, padding=width // 2, groups=6), torch.randn(4, n, 6)
+        found = convolved(x, layer.weight[:, 0].t(), layer.bias)
+        torch.testing.assert_close(found, layer(x.transpose(1, 2)).transpose(1, 2))
 
 
 @torch.inference_mode()
@@ -118,22 +107,10 @@ def test_gains_are_of_the_scores_span_by_span(network, features, mask, spans, mo
     for each in (network, quantised(network, features, mask)):
         posts = each.outputs(each.words(features), mask).posts
         best = gains(each.spans, posts)
-        for b, n in enumerate(LENGTHS):
+        for b, n in enumerate(mask.sum(dim=1).tolist()):
             for width in range(1, n + 1):
                 for start in range(n + 1 - width):
                     first = torch.tensor([b * (mask.shape[1] + 1) + start])
                     (scores,) = each.spans(posts, first, first + width)
                     expected = scores[1:].max() - scores[0]
                     torch.testing.assert_close(best[width, start, b], expected, rtol=1e-4, atol=1e-4)
-
-
-@torch.inference_mode()
-def test_what_is_measured_is_what_comes_in(network, features, mask):
-    with measured(network) as ranges:
-        states = network.encode(network.words(features), mask)
-        network.tags(states)
-        network.tags(states * 3)
-    assert ranges["tags"] == pytest.approx([3 * states.min().item(), 3 * states.max().item()])
-    hidden = network.blocks[1].feed[0]
-    assert set(ranges) >= {"words.project", "blocks.0.qkv", "blocks.1.feed.2"}
-    assert not hidden._forward_pre_hooks

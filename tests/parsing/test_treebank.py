@@ -57,37 +57,34 @@ def test_both_trees_of_the_same_words(write):
     assert read(ptb, conllu) == [item]
 
 
-def test_escapes_also_inside_a_token(write):
-    conllu = write("t.conllu", *words("(", "friend(s)", "[x]", "{", "-lrb-"), "")
-    ptb = write("t.ptb", "(X (-LRB- -LRB-) (NN friend-LRB-s-RRB-) (NN -LSB-x-RSB-) (-LRB- -LCB-) (NN -lrb-))")
-    (item,) = read(conllu, ptb)
-    assert item.sentence.tokens == ("(", "friend(s)", "[x]", "{", "-lrb-")
-
-
-def test_lines_without_a_word_are_passed_over(write):
-    lines = ["# a comment", row("1-2", "don't", "_"), *words("do", "n't"), row("2.1", "_", "_"), row(3, "go", 2), ""]
-    (item,) = read(write("t.conllu", *lines))
-    assert item.sentence.tokens == ("do", "n't", "go")
+def test_escapes_and_lines_without_a_word(write):
+    lines = [
+        "# a comment",
+        row("1-2", "(don't", "_"),
+        *words("(", "don't"),
+        row("2.1", "_", "_"),
+        row(3, "f(s)", 2),
+        "",
+    ]
+    ptb = write("t.ptb", "(X (-LRB- -LRB-) (NN don't) (NN f-LRB-s-RRB-))")
+    (item,) = read(write("t.conllu", *lines), ptb)
+    assert item.sentence.tokens == ("(", "don't", "f(s)")
     assert item.line == 2
 
 
-def places(items):
-    return " ".join(f"{item.document}.{item.position}" for item in items)
-
-
 @pytest.mark.parametrize(
-    ("comments", "expected"),
+    ("comments", "places"),
     [
         (["newdoc id = a", "sent_id = x-1", "newdoc", "newdoc", "sent_id = z-9"], "0.0 0.1 1.0 2.0 2.1"),
         ([f"sent_id = GUM_a-{name}" for name in ("b-1", "b-2", "c-1", "c-7")], "0.0 0.1 1.0 1.1"),
     ],
 )
-def test_documents_begin_at_newdoc_or_by_sent_id(write, comments, expected):
+def test_documents_begin_at_newdoc_or_by_sent_id(write, comments, places):
     lines = [line for comment in comments for line in (f"# {comment}", *words("w"), "")]
-    assert places(read(write("t.conllu", *lines))) == expected
+    assert " ".join(f"{item.document}.{item.position}" for item in read(write("t.conllu", *lines))) == places
 
 
-ONE, BOTH = [*words("a"), ""], [*words("a"), "", *words("b"), ""]
+ONE = [*words("a"), ""]
 TWO = [*words("a", "b"), ""]
 
 
@@ -104,11 +101,9 @@ NOT_ONE = r"t\.ptb:2: not one bracketed tree: "
     [
         ({"t.conllu": [*words("a"), "2\tb\t1"]}, r"t\.conllu:2: 3 columns, but CoNLL-U has 10"),
         ({"t.conllu": [row(1, "a", "_")]}, r"t\.conllu:1: head '_' is not a number"),
-        ({"t.conllu": [row(1, "a", "²")]}, r"t\.conllu:1: head '²' is not a number"),
         ({"t.conllu": [row(1, "a", 0), row(2, "b", "9" * 5000)]}, r"t\.conllu:2: head '9{40}' is not a number"),
         ({"t.conllu": [row("9" * 5000, "a", 0)]}, r"t\.conllu:1: word id '9{40}', expected 1: number"),
         ({"t.conllu": [f"# structviews:place = {'9' * 5000} 1 1", *ONE]}, r"t\.conllu:1: '9{40}' is not a location"),
-        ({"t.conllu": [row(1, "a", 0), row(3, "b", 1)]}, r"t\.conllu:2: word id '3', expected 2"),
         ({"t.conllu": [b"# fine\n1\ta\xff\t"]}, r"t\.conllu:2: not UTF-8 at byte 3 of the line"),
         ({"t.ptb": ["(A a)", "(S (A a)"]}, NOT_ONE),
         ({"t.ptb": ["(A a)", "(A a) (B b)"]}, NOT_ONE),
@@ -116,20 +111,11 @@ NOT_ONE = r"t\.ptb:2: not one bracketed tree: "
         ({"t.ptb": ["(A a)", "(S (-NONE- *))"]}, NOT_ONE),
         ({"t.conllu": TWO, "t.ptb": ["(S (A a) (B c))"]}, r"t\.ptb:1: token 2 is 'c', but 'b' at .*t\.conllu:1"),
         ({"t.conllu": TWO, "t.ptb": ["(S (A a) (B b) (C c))"]}, r"token 3 is 'c', but missing at"),
-        ({"t.conllu": TWO, "t.ptb": ["(A a)"]}, r"token 2 is missing, but 'b' at"),
         ({"t.conllu": ONE, "t.ptb": ["(A a)", "(B b)"]}, r"t\.ptb:2: this sentence has no counterpart"),
-        ({"t.conllu": BOTH, "t.ptb": ["(A a)"]}, r"t\.conllu:3: this sentence has no counterpart"),
         ({"a.conllu": ONE, "b.conllu": ONE}, "one .conllu file, one bracketed file, or one of each; given: .*a.conll"),
-        ({"a.ptb": ["(A a)"], "b.mrg": ["(A a)"]}, "one .conllu file"),
-        (
-            {"t.conllu": located("place = 0 1 5", "place = 0 1 6")},
-            r"t\.conllu:5: the location .*merge.*remove the .*comm",
-        ),
-        ({"t.conllu": located("place = 1 0 5", "place = 0 0 6")}, r"t\.conllu:5: the location"),
+        ({"t.conllu": located("place = 0 1 5", "place = 0 1 6")}, r"t\.conllu:5: the location .*remove the .*comm"),
         ({"t.conllu": located("place = 0 0 5", "skipped = 0 0 6 odd")}, r"t\.conllu:4: the location"),
         ({"t.conllu": located("place = here")}, r"t\.conllu:1: 'here' is not a location \(document, position, line\)"),
-        ({"t.conllu": located("place = 0 -1 5")}, r"t\.conllu:1: '0 -1 5'"),
-        ({}, "one .conllu file"),
         ({"none.conllu": []}, r"none\.conllu: No such file"),
     ],
 )
@@ -148,24 +134,18 @@ def test_heads_may_be_missing_from_a_whole_sentence_beside_brackets(write):
 
 def test_no_tree_is_said_and_passed_over(write):
     bad, good = read(write("t.conllu", row(1, "a", 0), row(2, "b", 3), row(3, "c", 2), "", *words("fine"), ""))
-    assert isinstance(bad.sentence, Unparsed)
     assert "dependency cycle" in bad.sentence.reason
     assert good.sentence.tokens == ("fine",)
-    assert places([bad, good]) == "0.0 0.1"
 
 
 @pytest.mark.parametrize(
     ("files", "documents", "sentences", "tokens"),
-    [
-        (("gum/dev.conllu", "gum/dev.ptb"), 30, 1575, 28119),
-        (("ewt/dev.conllu",), 318, 2001, 25147),
-    ],
+    [(("gum/dev.conllu", "gum/dev.ptb"), 30, 1575, 28119), (("ewt/dev.conllu",), 318, 2001, 25147)],
 )
 def test_real_treebanks(treebanks, files, documents, sentences, tokens):
     items = read(*(treebanks / file for file in files))
     assert not [item for item in items if isinstance(item.sentence, Unparsed)]
-    assert items[-1].document + 1 == documents
-    assert len(items) == sentences
+    assert (items[-1].document + 1, len(items)) == (documents, sentences)
     assert sum(len(item.sentence.tokens) for item in items) == tokens
     assert all(item.sentence.has_dependencies for item in items)
     assert all(item.sentence.has_constituents == (len(files) == 2) for item in items)

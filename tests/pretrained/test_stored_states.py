@@ -149,7 +149,7 @@ def test_a_file_is_checked_once_however_often_it_is_opened(place, monkeypatch):
     assert checked == ["shard-00000.safetensors", "shard-00001.safetensors"]
 
 
-def test_states_of_another_corpus_encoder_layer_or_pooling_are_others(place, given):
+def test_states_of_another_corpus_encoder_layer_or_pooling_are_others(place, given, monkeypatch):
     store(place)
     other = topic_corpus(place.tmp_path / "y.parsed", documents=3)
     changed = encoder_folder(place.tmp_path / "tiny", "roberta", seed=1)
@@ -160,50 +160,37 @@ def test_states_of_another_corpus_encoder_layer_or_pooling_are_others(place, giv
     assert not StoredStates.find(place.corpus, FrozenEncoder.open(f"{given[1]}:1", "mean"))
     assert not StoredStates.find(place.corpus, FrozenEncoder.open(str(given[1]), "first"))
     assert not StoredStates.find(place.corpus, FrozenEncoder.open(str(changed), "mean"))
-
-
-def test_states_of_an_earlier_corpus_are_outdated(place, monkeypatch):
-    old = store(place)
-    assert stored_states.outdated(place.corpus) == {}
-    shutil.rmtree(place.corpus.path)
-    place.corpus = opened(topic_corpus(place.corpus.path, documents=3))
-    new = store(place)
-    assert new != old
-    assert stored_states.outdated(place.corpus) == {old: sum(file.stat().st_size for file in old.glob("shard-*"))}
-    victim = old / "shard-00000.safetensors"
-    victim.write_bytes(victim.read_bytes()[:5])
-    assert stored_states.outdated(place.corpus) == {}
-    # So are those of earlier rules of alignment.
     monkeypatch.setattr(stored_states.alignment, "VERSION", 2)
-    assert StoredStates.find(place.corpus, place.encoder) is None
-    assert list(stored_states.outdated(place.corpus)) == [new]
+    assert not StoredStates.find(place.corpus, same)
 
 
 def test_commands(command, given, tmp_path):
     """Training says where the states come from, and finds those that are there."""
     shutil.copytree(given[0], tmp_path / "x.parsed")
-    small = ("--hidden", 8, "--batch-size", 16, "--epochs", 1, "--views", "seq,avg")
     words = ("--encoder", f"{given[1]}:1..2", "--word-pooling", "first")
-    code, _, error = command("train", *small, "--channels", "contextual", *words, "-o", "one")
-    assert code == 0, error
-    assert re.search(r"states of .*tiny:1..2: computed for each batch; `structviews corpus states` computes", error)
-    code, out, error = command("corpus", "states", "x.parsed", *words)
-    assert code == 0, error
+
+    def ran(*arguments, code=0):
+        found, out, error = command(*arguments)
+        assert found == code, error
+        return out, error
+
+    def trained(out):
+        small = ("--hidden", 8, "--batch-size", 16, "--epochs", 1, "--views", "seq,avg")
+        return ran("train", *small, "--channels", "contextual", *words, "-o", out)[1]
+
+    assert re.search(
+        r"states of .*tiny:1..2: computed for each batch; `structviews corpus states` comp", trained("one")
+    )
+    out, error = ran("corpus", "states", "x.parsed", *words)
     assert re.search(r"x.parsed: [\d,]+ words to compute, which take 0\.00 GB on disk", error)
     assert re.search(r"x\.parsed\.states/tiny-\w{8}: [\d,]+ words, 32 dimensions", out)
-    code, _, error = command("train", *small, "--channels", "contextual", *words, "-o", "two")
-    assert code == 0, error
-    assert re.search(r"states of .*tiny:1..2: read from .*x\.parsed\.states/tiny-\w{8}", error)
+    assert re.search(r"states of .*tiny:1..2: read from .*x\.parsed\.states/tiny-\w{8}", trained("two"))
     (file,) = tmp_path.glob("x.parsed.states/*/shard-00000.safetensors")
     file.write_bytes(file.read_bytes()[:-3])
-    code, out, error = command("verify", "x.parsed.states")
-    assert (code, out.count("\n"), out.count("it is made again when it is needed")) == (1, 1, 1), out
+    assert ran("verify", "x.parsed.states", code=1)[0].count("it is made again when it is needed") == 1
     file.unlink()
     shutil.rmtree(tmp_path / "x.parsed")
     topic_corpus(tmp_path / "x.parsed", documents=3)
-    code, _, error = command("corpus", "states", "x.parsed", *words)
-    assert code == 0, error
+    error = ran("corpus", "states", "x.parsed", *words)[1]
     assert re.search(r"tiny-\w{8}: 0\.00 GB of an earlier version of the corpus or of structviews: delete it", error)
-    code, _, error = command("corpus", "states", "x.parsed")
-    assert code == 2
-    assert "encoder = '': give a folder with a model" in error
+    assert "encoder = '': give a folder with a model" in ran("corpus", "states", "x.parsed", code=2)[1]

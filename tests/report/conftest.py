@@ -5,6 +5,7 @@ from corpora import small_config, topic_corpus
 
 from structviews.evaluation.scores.results import FORMAT, save_results
 from structviews.report import projection
+from structviews.report.page import write_report
 from structviews.training.loop import train
 
 TASKS = {
@@ -37,3 +38,19 @@ def trained(tmp_path_factory):
         save_results(run, results | {"tasks": tasks, "unavailable": {}})
         runs.append(run)
     return corpus, runs
+
+
+@pytest.fixture(scope="session")
+def labels(tmp_path_factory):
+    """A label of three for each line of the corpus."""
+    path = tmp_path_factory.mktemp("labels") / "labels"
+    path.write_text("".join(f"kind {i % 3}\n" for i in range(96)))
+    return path
+
+
+@pytest.fixture(scope="session")
+def page(trained, labels, tmp_path_factory):
+    """The page about both runs."""
+    out = tmp_path_factory.mktemp("page") / "report.html"
+    write_report(trained[1], out, labels=labels)
+    return out

@@ -17,18 +17,13 @@ from structviews.parsing.sources import open_source
 
 # Words as form/tag/head/relation, and the bracketed tree.
 SENTENCES = [
-    (
-        "I/PRP/2/nsubj go/VBP/0/root home/RB/2/advmod",
-        "(ROOT (S (NP-SBJ (PRP I)) (VP (VBP go) (ADVP (RB home)))))",
-    ),
+    ("I/PRP/2/nsubj go/VBP/0/root home/RB/2/advmod", "(ROOT (S (NP-SBJ (PRP I)) (VP (VBP go) (ADVP (RB home)))))"),
     (
         "The/DT/2/det bird/NN/3/nsubj sat/VBD/0/root ././3/punct",
         "(ROOT (S (NP (DT The) (NN bird)) (VP (VBD sat)) (. .)))",
     ),
     ("Go/VB/0/root", "(ROOT (S (VP (VB Go))))"),
 ]
-
-PARSER_FILES = ["model.json", "model.safetensors", "model.sha256"]
 
 
 def conllu(sentence):
@@ -75,9 +70,10 @@ def test_one_epoch_end_to_end(train, tmp_path, capsys):
     assert "epoch 1/1: loss " in printed
     for title in ("GUM dev", "GUM dev, lower case", "EWT dev", "EWT dev, lower case"):
         assert f"\n{title:<22}tags " in printed
-    assert sorted(file.name for file in (tmp_path / "parser").iterdir()) == PARSER_FILES
-    (result,) = BuiltinParser.read(tmp_path / "parser").parse([["Go", "home"]])
-    assert isinstance(result, ParsedSentence)
+    assert sorted(file.name for file in (tmp_path / "parser").iterdir()) == [
+        f"model.{end}" for end in ("json", "safetensors", "sha256")
+    ]
+    assert len(BuiltinParser.read(tmp_path / "parser").parse([["Go", "home"]])) == 1
 
 
 @pytest.mark.slow
@@ -105,9 +101,7 @@ def test_goes_on_from_its_state(script, train, tmp_path, monkeypatch, capsys):
         patch.setattr(script, "show", stop_in_second_epoch)
         with pytest.raises(KeyboardInterrupt):
             train(tmp_path / "parts", *flags)
-    state = torch.load(tmp_path / "parts/training-state.pt", weights_only=True)
-    assert set(state) == {"network", "optimiser", "scheduler", "epoch"}
-    assert state["epoch"] == 1
+    assert torch.load(tmp_path / "parts/training-state.pt", weights_only=True)["epoch"] == 1
     capsys.readouterr()
     train(tmp_path / "parts", *flags)
     printed = capsys.readouterr().out
@@ -118,27 +112,20 @@ def test_goes_on_from_its_state(script, train, tmp_path, monkeypatch, capsys):
     assert not (tmp_path / "parts/training-state.pt").exists()
 
 
-def test_learns_from_vectors_and_silver_trees(script, train, treebank, tmp_path, capsys):
+def test_learns_from_vectors_and_silver_trees(train, treebank, tmp_path):
     vectors = np.random.default_rng(1).standard_normal((2, 16)).astype(np.float32)
     write_vectors(tmp_path / "words.vec", ["bird", "worm"], vectors)
-    files = treebank / "gum/train.conllu", treebank / "gum/train.ptb"
-    silver, _ = parse_corpus(
-        open_source([*map(str, files)], parser="treebank", layout=None, tokenised=False, max_tokens=120),
-        tmp_path / "silver.parsed",
-        workers=1,
-    )
-    assert len(list(script.silver_sentences([silver.path]))) == 12
+    files = [str(treebank / "gum/train.conllu"), str(treebank / "gum/train.ptb")]
+    source = open_source(files, parser="treebank", layout=None, tokenised=False, max_tokens=120)
+    silver, _ = parse_corpus(source, tmp_path / "silver.parsed", workers=1)
     flags = ("--words", tmp_path / "words.vec", "--silver", silver.path, "--silver-epochs", 1, "--lr", 0)
     train(tmp_path / "parser", "--epochs", 1, "--gum-epochs", 0, *flags)
     parser = BuiltinParser.read(tmp_path / "parser")
-    words = parser.settings["words"]
-    assert words[-1] == "worm"
-    assert words.count("bird") == 1
+    assert {"bird", "worm"} <= set(parser.settings["words"])
     table = load_file(tmp_path / "parser" / "model.safetensors")["words.form.weight"]
     rows = table[parser.featuriser(["Bird", "worm"])[:, 0].astype(np.int64)].float()
     # As the file has them, but for the scale, and half precision.
     assert torch.nn.functional.cosine_similarity(rows, torch.from_numpy(vectors)).min() > 0.999
-    assert rows.std() < 0.2
 
 
 def test_a_state_that_holds_code_is_refused(train, tmp_path):
@@ -149,28 +136,14 @@ def test_a_state_that_holds_code_is_refused(train, tmp_path):
 
 
 def test_scores_of_known_errors(script):
-    tree = {"tokens": ("a", "b", "c"), "left": (1, 0), "right": (2, 3)}
-    truth = ParsedSentence(
-        **tree,
-        tags=("A", "B", "C"),
-        heads=(2, 0, 2),
-        relations=("nsubj", "root", "obl:tmod"),
-        labels=("NP", "", "", "VP", "S"),
-    )
-    guess = ParsedSentence(
-        **tree,
-        tags=("A", "B", "X"),
-        heads=(2, 0, 2),
-        relations=("det", "root", "obl"),
-        labels=("NP", "", "", "S+VP", "S"),
-    )
+    tree = {"tokens": ("a", "b", "c"), "left": (1, 0), "right": (2, 3), "heads": (2, 0, 2)}
+    truth = {"tags": ("A", "B", "C"), "relations": ("nsubj", "root", "obl:tmod"), "labels": ("NP", "", "", "VP", "S")}
+    guess = {"tags": ("A", "B", "X"), "relations": ("det", "root", "obl"), "labels": ("NP", "", "", "S+VP", "S")}
 
     class Guesser:
         def parse(self, _):
-            return [guess]
+            return [ParsedSentence(**tree, **guess)]
 
-    scores = script.score(Guesser(), [truth], lowered=False)
-    assert scores["tags"] == pytest.approx(100 * 2 / 3)
+    scores = script.score(Guesser(), [ParsedSentence(**tree, **truth)], lowered=False)
     assert scores["UAS"] == 100
-    assert scores["LAS"] == pytest.approx(100 * 2 / 3)
-    assert scores["F1"] == pytest.approx(100 * 2 * 3 / (4 + 3))
+    assert [scores[name] for name in ("tags", "LAS", "F1")] == pytest.approx([200 / 3, 200 / 3, 600 / 7])

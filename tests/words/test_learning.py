@@ -16,13 +16,25 @@ from structviews.words.word_settings import Word2VecConfig
 
 needs_gensim = pytest.mark.skipif(find_spec("gensim") is None, reason="needs structviews[vectors]")
 SMALL = {"dim": 8, "min_count": 2, "epochs": 300}
-both = pytest.mark.parametrize("subwords", [0, 50])
+both = pytest.mark.parametrize("subwords", [0, pytest.param(50, marks=pytest.mark.slow)])
 
 
 def learn_vectors(*arguments):
     """The words, and their vectors."""
     words = learn_model(*arguments).wv
     return words.index_to_key, words.vectors
+
+
+class _StopError(Exception):
+    pass
+
+
+def stopping_after(sentences):
+    def stop(done, _):
+        if done > sentences:
+            raise _StopError
+
+    return stop
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +53,8 @@ def test_words_that_share_sentences_are_near_one_another(corpus, subwords, tmp_p
     assert vectors.shape == (len(words), 8)
     assert vectors.dtype == np.float32
     topics = np.array([word.split("-")[0] if "-" in word else "" for word in words])
-    found = cosines(vectors)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    found = unit @ unit.T
     same = (topics[:, None] == topics) & (topics != "")[:, None] & ~np.eye(len(words), dtype=bool)
     other = (topics[:, None] != topics) & (topics != "")[:, None] & (topics != "")
     assert found[same].mean() > found[other].mean() + 0.2
@@ -72,10 +85,6 @@ def test_one_worker_gives_the_same_vectors_again_and_the_seed_others(corpus, sub
     assert not np.allclose(others, vectors)
 
 
-class _StopError(Exception):
-    pass
-
-
 @needs_gensim
 @pytest.mark.parametrize(("epoch", "subwords"), [(0, 0), (4, 50)])
 def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, subwords, tmp_path):
@@ -83,12 +92,8 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, subwords, t
     words, whole = learn_vectors(corpus, config, state)
     state.unlink()
 
-    def stop(done, _):
-        if done > epoch * len(corpus):
-            raise _StopError
-
     with pytest.raises(_StopError):
-        learn_vectors(corpus, config, state, stop)
+        learn_vectors(corpus, config, state, stopping_after(epoch * len(corpus)))
     assert state.exists() == (epoch > 0)
     seen = []
     again_words, again = learn_vectors(corpus, config, state, lambda done, _: seen.append(done))
@@ -99,23 +104,12 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, subwords, t
     np.testing.assert_array_equal(learn_vectors(corpus, config, state, pytest.fail)[1], whole)
 
 
-def cosines(vectors):
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    return unit @ unit.T
-
-
 @needs_gensim
 def test_a_state_of_something_else_is_not_gone_on_from(corpus, tmp_path):
     config, state = Word2VecConfig(**SMALL | {"epochs": 2}), tmp_path / "state"
-    _, expected = learn_vectors(corpus, config, state)
-
-    def stop(done, _):
-        if done > len(corpus):
-            raise _StopError
-
-    state.unlink()
     with pytest.raises(_StopError):
-        learn_vectors(corpus, Word2VecConfig(**SMALL | {"epochs": 2, "seed": 9}), state, stop)
+        learn_vectors(corpus, Word2VecConfig(**SMALL | {"epochs": 2, "seed": 9}), state, stopping_after(len(corpus)))
+    _, expected = learn_vectors(corpus, config, tmp_path / "own")
     np.testing.assert_array_equal(learn_vectors(corpus, config, state)[1], expected)
 
 

@@ -53,7 +53,7 @@ def path(model, tmp_path):
     return tmp_path / "m.bin"
 
 
-@pytest.mark.parametrize("lengths", [(3, 6), (1, 3), (0, 2), (1, 1), (4, 3), (0, 0)])
+@pytest.mark.parametrize("lengths", [(3, 6), (1, 3), (1, 1), (4, 3), (0, 0)])
 def test_ngrams_are_hashed_as_fasttext_does(lengths):
     words = WORDS + OTHERS
     hashes, counts = hashed_ngrams([word.encode() for word in words], *lengths)
@@ -108,16 +108,15 @@ def test_gensim_reads_the_same_and_writes_the_same_bytes(path, tmp_path):
     assert WordVectors.open(again).fingerprint == ours.fingerprint
 
 
-def test_a_row_that_is_not_finite_is_not_used(model, tmp_path):
-    word = next(word for word in OTHERS if plainly(model, word)[1])
-    row = fnv(next(ngrams(word, 3, 6))) % BUCKETS
-    used = [row in {fnv(each) % BUCKETS for each in ngrams(other, 3, 6)} for other in OTHERS]
+def test_a_row_that_is_not_finite_is_not_used(model):
+    row = fnv(next(ngrams(OTHERS[0], 3, 6))) % BUCKETS
+    used = np.array([row in {fnv(each) % BUCKETS for each in ngrams(other, 3, 6)} for other in OTHERS])
     assert set(used) == {True, False}
     rows = SubWords(model[len(WORDS) :].copy(), None, 3, 6)
     before, _ = rows.read(OTHERS)
     rows.rows[row, 2] = np.nan
     known, vectors = rows.read(OTHERS)
-    assert known.tolist() == (before & ~np.array(used)).tolist()
+    assert known.tolist() == (before & ~used).tolist()
     assert np.isfinite(vectors).all()
 
 
@@ -139,43 +138,32 @@ def test_rows_in_eight_bits_are_rounded_to_the_nearest_step_of_their_row(model, 
     np.testing.assert_array_equal(restore(found, scales), [[0, 0], [0, 0], [-3, 3]])
 
 
-def refused(tmp_path, content, message):
+BAD_ROW = np.ones((len(WORDS) + BUCKETS, DIM), np.float32)
+BAD_ROW[1, 2] = np.inf
+WHOLE = fasttext_model(WORDS, np.ones_like(BAD_ROW))
+FIRST, LAST = WHOLE.index(b"the\0"), WHOLE.index(b"computer\0")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (fasttext_model(WORDS, BAD_ROW, kind=3), "a supervised fastText model, a classifier: give one of skipgram or"),
+        (fasttext_model(WORDS, BAD_ROW, quantised=True), "quantised (.ftz)"),
+        (fasttext_model(WORDS, BAD_ROW, version=13), "fastText's format 13, newer than 12"),
+        (fasttext_model(WORDS, BAD_ROW, dim=0), "12 words of dimension 0: not word vectors, or damaged"),
+        (fasttext_model(WORDS, BAD_ROW, lengths=(3, 10**9)), "damaged"),
+        (fasttext_model(WORDS, BAD_ROW), "word 2, 'naïve': its vector has a value that is NaN or infinite"),
+        (WHOLE[: LAST + 8] + b"y" + WHOLE[LAST + 9 :], "its words do not end where its vectors begin: damaged"),
+        (WHOLE[:FIRST] + b"y" * vector_formats.LONGEST_WORD + WHOLE[LAST:], "word 1 does not end: damaged"),
+        *((WHOLE[:size], "truncated") for size in range(4, len(WHOLE), 197)),
+        (WHOLE + b"\0", "its size is not that of 12 words and 37 n-grams in 5 dimensions"),
+    ],
+)
+def test_files_that_do_not_do(tmp_path, content, message):
     (tmp_path / "m.bin").write_bytes(content)
     with pytest.raises(InputError) as error:
         WordVectors.open(tmp_path / "m.bin")
     assert str(error.value).startswith(f"{tmp_path}/m.bin: ")
     assert message in str(error.value)
     assert "\n" not in str(error.value)
-    assert [each.name for each in tmp_path.iterdir() if each.suffix == ".arrow"] == []
-
-
-def test_a_truncated_file_is_named_wherever_it_ends(model, tmp_path):
-    content = fasttext_model(WORDS, model)
-    for size in range(4, len(content), 97):
-        refused(tmp_path, content[:size], "truncated")
-    refused(tmp_path, content + b"\0", "its size is not that of 12 words and 37 n-grams in 5 dimensions")
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"kind": 3}, "a supervised fastText model, a classifier: give one of skipgram or cbow"),
-        ({"quantised": True}, "quantised (.ftz)"),
-        ({"version": 13}, "fastText's format 13, newer than 12"),
-        ({"dim": 0}, "12 words of dimension 0: not word vectors, or damaged"),
-        ({"lengths": (3, 10**9)}, "damaged"),
-    ],
-)
-def test_models_that_are_not_of_words(model, tmp_path, changed, message):
-    refused(tmp_path, fasttext_model(WORDS, model, **changed), message)
-
-
-def test_damaged_words_and_vectors(model, tmp_path):
-    rows, content = model.copy(), fasttext_model(WORDS, model)
-    rows[1, 2] = np.inf
-    refused(tmp_path, fasttext_model(WORDS, rows), "word 2, 'naïve': its vector has a value that is NaN or infinite")
-    words, end = content.index(b"the\0"), content.index(b"computer\0")
-    moved = content[: end + 8] + b"y" + content[end + 9 :]
-    refused(tmp_path, moved, "its words do not end where its vectors begin: damaged")
-    longer = content[:words] + b"y" * vector_formats.LONGEST_WORD + content[end:]
-    refused(tmp_path, longer, "word 1 does not end: damaged")
+    assert [each.name for each in tmp_path.iterdir()] == ["m.bin"]

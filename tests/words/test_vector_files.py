@@ -56,14 +56,14 @@ def test_lines_that_are_read_slowly_and_a_last_one_without_an_end(tmp_path):
     assert len(WordVectors.open(path)) == 2
 
 
-def test_numbers_are_those_that_python_reads():
+def test_numbers_are_those_that_python_reads(tmp_path):
     rng = np.random.default_rng(1)
     values = rng.standard_normal(3000) * 10.0 ** rng.integers(-30, 30, 3000)
     forms = ["{:.5f}", "{:g}", "{:e}", "{:.3E}", "{:.12g}", "{:.0f}"]
     texts = [forms[i % len(forms)].format(value) for i, value in enumerate(values)]
-    block = "".join(f"w {' '.join(texts[i : i + 6])}\n" for i in range(0, 3000, 6)).encode()
-    _, found = vector_formats._parse(block, 6)
+    (tmp_path / "v.txt").write_text("".join(f"w{i} {' '.join(texts[i : i + 6])}\n" for i in range(0, 3000, 6)))
     expected = np.array([float(text) for text in texts]).reshape(-1, 6)
+    found = WordVectors.open(tmp_path / "v.txt").rows(np.arange(500))
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-38)
 
 
@@ -92,9 +92,6 @@ def test_rows_come_in_the_order_asked_for(block, tmp_path, monkeypatch):
     assert vectors.rows(np.array([], dtype=np.int64)).shape == (0, 5)
     wanted = ["w7", "the", "The", "", "日本", "the", "unheard of"]
     assert vectors.find(iter(wanted)).tolist() == [WORDS.index(word) if word in WORDS else -1 for word in wanted]
-    for outside in (-2, len(WORDS)):
-        with pytest.raises(IndexError):
-            vectors.rows(np.array([0, outside]))
 
 
 def test_a_second_opening_reads_the_arrow_file_alone(tmp_path, monkeypatch):
@@ -107,23 +104,20 @@ def test_a_second_opening_reads_the_arrow_file_alone(tmp_path, monkeypatch):
     np.testing.assert_array_equal(second.rows(np.arange(9)), VECTORS[:9])
 
 
-@pytest.mark.parametrize("change", ["content", "time", "damage"])
-def test_it_is_made_again_when_the_source_has_changed(change, tmp_path):
+@pytest.mark.parametrize("change", ["the source", "the source, not its time", "the copy"])
+def test_it_is_made_again_when_a_file_has_changed(change, tmp_path):
     path = write_vectors(tmp_path / "v.txt", WORDS, VECTORS)
-    before = WordVectors.open(path)
-    numbers = VECTORS[:7] if change == "content" else -VECTORS[:7]
-    if change == "damage":
-        arrow = tmp_path / "v.txt.arrow"
-        arrow.write_bytes(arrow.read_bytes()[:-20])
-        numbers = VECTORS
+    before, about, copy, expected = WordVectors.open(path), path.stat(), tmp_path / "v.txt.arrow", VECTORS
+    if change == "the copy":
+        copy.write_bytes(copy.read_bytes()[:-20])
     else:
-        about = path.stat()
-        write_vectors(path, WORDS[: len(numbers)], numbers)
-        if change == "content":
-            os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+        expected = -VECTORS if change == "the source" else VECTORS[:7]
+        write_vectors(path, WORDS[: len(expected)], expected)
+    if change == "the source, not its time":
+        os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
     again = WordVectors.open(path)
-    np.testing.assert_array_equal(again.rows(np.arange(len(again))), numbers)
-    assert (again.fingerprint == before.fingerprint) == (change == "damage")
+    np.testing.assert_array_equal(again.rows(np.arange(len(again))), expected)
+    assert (again.fingerprint == before.fingerprint) == (change == "the copy")
 
 
 def test_processes_that_open_it_at_once_convert_it_once(tmp_path, monkeypatch):
@@ -183,18 +177,13 @@ BINARY = word2vec_binary(WORDS[:20], VECTORS[:20])
         (b"1 1000001\na 1\n", r"v:1: '1' words of dimension '1000001', more than any file has: copy it again"),
         (b"9" * 5000 + b" 3\na 1 2 3\n", r"v:1: '9{40}' words of dimension '3', more than any file has"),
         (GOOD + "word 1 2 3 4\n", r"v:21: 4 numbers after the word, but most lines have 5"),
-        (GOOD + "word 1 2 3 4 5 6\n", r"v:21: 6 numbers after the word, but most lines have 5"),
-        ("word 1 2 3 4\n" + GOOD, r"v:1: 4 numbers after the word, but most lines have 5"),
-        (GOOD + " 1 2 3 4 5\n", r"v:21: 4 numbers after the word"),
         (GOOD + "word 1 2 x 4 5\n", r"v:21: 'x' is not a finite number: correct or delete the line"),
-        (GOOD + "word 1 2 nan 4 5\n", r"v:21: 'nan' is not a finite number"),
         (GOOD + "word 1 2 1e99 4 5\n", r"v:21: '1e99' is not a finite number"),
         (GOOD[:-30] + "\n", r"v:20: \d numbers after the word, .* the file was truncated: copy it again"),
         ("30 5\n" + GOOD, r"v: truncated after 20 of 30 words: copy it again"),
         ("19 5\n" + GOOD, r"v:21: more words than the 19 .*: correct line 1"),
         ("20 6\n" + GOOD, r"v:2: 5 numbers after the word, but the header says 6"),
         (BINARY[:-9], r"v: truncated after 19 of 20 words: copy it again"),
-        (BINARY[:7], r"v:2: 0 numbers after the word, .* truncated"),
         (BINARY + b"more", r"v: has data after the 20 words"),
         (b"1 5\n" + b"\x01\xff" * 2**17, r"v: word 1 does not end"),
         (word2vec_binary(["a", "b"], np.array([[1, 2], [3, np.nan]])), r"v: word 2, 'b': .* NaN or infinite"),
@@ -211,6 +200,9 @@ def test_files_that_do_not_do(content, message, block, tmp_path, monkeypatch):
         WordVectors.open(path)
     assert "\n" not in str(error.value)
     assert [p.name for p in tmp_path.iterdir()] == ["v"]
+
+
+def test_files_that_are_not_there(tmp_path):
     for path, reason in ((tmp_path / "none", "No such file or directory"), (tmp_path, "Is a directory")):
         with pytest.raises(InputError, match=f"{reason}: give a file of word vectors"):
             WordVectors.open(path)

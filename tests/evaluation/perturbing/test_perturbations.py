@@ -20,25 +20,21 @@ MADE = {
         "You praised them .": "They were praised by you .",  # the text has no "you"
         "They helped me .": "I was helped by them .",
         "I praised the plan .": "The plan was praised by me .",
-        "Germany quickly followed the plan .": "The plan was quickly followed by Germany .",
         "in Paris we visited him .": "in Paris he was visited by us .",
     },
     "cleft": {
         "The dog killed the old man .": "It was the dog that killed the old man .",
         "The old man lives in Paris .": "It is the old man that lives in Paris .",
-        "Germany has followed the plan .": "It is Germany that has followed the plan .",
         "The doors were opened by the police .": "It was the doors that were opened by the police .",
         "the dog will kill the man .": "it is the dog that will kill the man .",
     },
     "fronted": {
         "The dog killed the man in 1990 .": "In 1990 , the dog killed the man .",
-        "Germany followed the plan after the war .": "After the war , Germany followed the plan .",
         "She opened the door when they arrived .": "When they arrived , she opened the door .",
         "She opened the door , although it was late .": "Although it was late , she opened the door .",
     },
     "swapped-conjuncts": {
         "Dogs and cats sleep here .": "Cats and dogs sleep here .",
-        "The dog and the cat sleep .": "The cat and the dog sleep .",
         "She visited Paris and Rome .": "She visited Rome and Paris .",
         "He wants tea or coffee .": "He wants coffee or tea .",
     },
@@ -50,7 +46,6 @@ MADE = {
     },
     "swapped-passive": {
         "The dog killed the old man .": "The dog was killed by the old man .",
-        "The dogs killed the cats in the park .": "The dogs were killed by the cats in the park .",
         "The dog killed the cats .": None,
     },
     "swapped-cleft": {
@@ -77,17 +72,14 @@ MADE = {
 REFUSED = {
     "passive": [
         "The dog took the old man .",  # "taken" is not in the text
-        "The dog had the old man .",
         "The dog found place in the room .",
         "The dog kills the old man .",
         "Did the dog kill the man ?",
         "The dog and the cat killed the man .",
         "The dog killed the man and the cat .",
-        "The dog killed the man and opened the door .",
         "The dog that killed the man opened the door .",
         "She visited the man who lived in Paris .",
         "The man killed himself .",
-        "The man opened his door .",
         "They helped each other .",
         "She helped him open the door .",
         "The man opened the door by force .",
@@ -98,7 +90,6 @@ REFUSED = {
     "cleft": [
         "She killed the man .",
         "Nobody killed the man .",
-        "Every dog killed the man .",
         "Yesterday , the dog killed the man .",
         "The man is a doctor .",
         "The dog killed the man and the cat opened the door .",
@@ -121,9 +112,7 @@ REFUSED = {
     ],
     "swapped-arguments": [
         "She killed the man .",
-        "The dog killed him .",
         "His dog killed the man .",
-        "The dog killed its owner .",
         "The man married the doctor .",
     ],
     "swapped-modifiers": ["The old man slept .", "The old and happy man saw the black dog .", "The man saw the dog ."],
@@ -131,10 +120,8 @@ REFUSED = {
     "negated": [
         "The dog will not kill the man .",
         "The dog never kills the man .",
-        "Nobody will kill the man .",
         "Will the dog kill the man ?",
         "The dog killed the man .",
-        "The dog kills the man .",
         "The dog will bark and the man will run .",
     ],
 }

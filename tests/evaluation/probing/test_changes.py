@@ -105,26 +105,24 @@ def test_inverted_clauses(sentences, parses, rng):
         assert sign == expected_sign
 
 
+MOM_SLEPT = "(S (NP (NN mom)) (VP (VBD slept)))"
+GO = "(S (VP (VB go)))"
+
+
 @pytest.mark.parametrize(
-    ("bracket", "expected"),
+    ("first", "conjunction", "second", "expected"),
     [
-        (
-            "(S (S (NP (PRP I)) (VP (VBD ran))) (, ,) (CC but) (S (NP (NN mom)) (VP (VBD slept))) (. .))",
-            "Mom slept , but I ran .",
-        ),
-        (
-            "(S (S (NP (NNP Ann)) (VP (VBD ran))) (CC or) (S (NP (NN mom)) (VP (VBD slept))) (. .))",
-            "Mom slept or Ann ran .",
-        ),
-        ("(S (S (NP (DT THE) (NN dog)) (VP (VBD ran))) (CC or) (S (VP (VB go))) (. .))", "Go or THE dog ran ."),
-        ("(S (S (NP (DT A) (NN dog)) (VP (VBD ran))) (CC or) (S (VP (VB go))) (. .))", "Go or a dog ran ."),
-        ("(S (S (NP (DT a) (NN dog)) (VP (VBD ran))) (CC or) (S (VP (VB go))) (. .))", "go or a dog ran ."),
-        ("(S (S (NP (DT A) (CC and) (DT B)) (VP (VBD ran))) (CC or) (S (VP (VB go))) (. .))", None),
-        ("(S (S (NP (DT A)) (VP (VBD ran))) (CC or) (VP (VB go)) (. .))", None),
+        ("(S (NP (PRP I)) (VP (VBD ran)))", "(, ,) (CC but)", MOM_SLEPT, "Mom slept , but I ran ."),
+        ("(S (NP (NNP Ann)) (VP (VBD ran)))", "(CC or)", MOM_SLEPT, "Mom slept or Ann ran ."),
+        ("(S (NP (DT THE) (NN dog)) (VP (VBD ran)))", "(CC or)", GO, "Go or THE dog ran ."),
+        ("(S (NP (DT A) (NN dog)) (VP (VBD ran)))", "(CC or)", GO, "Go or a dog ran ."),
+        ("(S (NP (DT a) (NN dog)) (VP (VBD ran)))", "(CC or)", GO, "go or a dog ran ."),
+        ("(S (NP (DT A) (CC and) (DT B)) (VP (VBD ran)))", "(CC or)", GO, None),
+        ("(S (NP (DT A)) (VP (VBD ran)))", "(CC or)", "(VP (VB go))", None),
     ],
 )
-def test_inversion_by_hand(bracket, expected):
-    parses = Parses.of([bracketed(bracket)])
+def test_inversion_by_hand(first, conjunction, second, expected):
+    parses = Parses.of([bracketed(f"(S {first} {conjunction} {second} (. .))")])
     found = changes.coordinations(parses)
     text = changes.invert(parses, found, np.ones(len(found.sentences), dtype=bool))
     assert [" ".join(tokens) for tokens in token_lists(text)] == ([expected] if expected else [])

@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from grammar import annotated, bracketed, sentence
+from grammar import annotated, sentence
 from nltk_trees import as_nltk
 from trees_for_tests import gum
 
@@ -48,22 +48,6 @@ def test_depths_are_nltks_and_top_constituents_are_the_roots_children(sentences,
     assert labels.tree_depths(parses).tolist() == [as_nltk(unbinarise(s)).height() - 1 for s in sentences]
     found = labels.top_constituents(parses)
     assert found.names[found.ids].tolist() == [slow_top(s) for s in sentences]
-
-
-@pytest.mark.parametrize(
-    ("bracket", "expected"),
-    [
-        ("(S (NP (DT the) (NN bird)) (VP (VBD sat)) (. .))", "NP_VP_."),
-        ("(S (ADVP (RB Now)) (, ,) (NP (NP (PRP it))) (VP (VBD sat) (ADVP (RB down))) (. .))", "ADVP_,_NP_VP_."),
-        ("(S (VP (VB Run) (NP (PRP it))))", "VP"),
-        ("(SBAR (S (VP (VB Run) (NP (PRP it)))))", "S"),
-        ("(INTJ (UH Yes))", "UH"),
-        ("(FRAG (INTJ (UH Yes)))", "INTJ"),
-    ],
-)
-def test_top_constituents_by_hand(bracket, expected):
-    found = labels.top_constituents(Parses.of([bracketed(bracket), bracketed("(S (NP (NN a)) (VP (VB b)))")]))
-    assert found.names[found.ids[0]] == expected
 
 
 def slow_arguments(sentence, relations):

@@ -9,9 +9,7 @@ import pytest
 from corpora import opened, random_trees, write_corpus
 from grammar import annotated, grammar_rows
 from nltk_trees import as_nltk
-from typer.testing import CliRunner
 
-from structviews.cli.app import app
 from structviews.corpus.format import Row
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
@@ -66,9 +64,12 @@ def test_every_task_is_there_balanced_and_described(folder):
 
 
 def number(relation):
-    return lambda s: s.tags[
-        next(i for i, r in enumerate(s.relations) if r == relation and s.heads[s.heads[i] - 1] == 0)
-    ]
+    """The tag of the root's child with a relation."""
+
+    def tag(s):
+        return s.tags[next(i for i, r in enumerate(s.relations) if r == relation and s.heads[s.heads[i] - 1] == 0)]
+
+    return tag
 
 
 @pytest.mark.parametrize(
@@ -109,15 +110,6 @@ def test_a_content_word_is_the_only_one(folder):
         assert [word for word in text.lower().split() if word in targets] == [label]
 
 
-def test_target_words_have_one_part(folder, row_of):
-    homes = {}
-    for part, _, text in lines(folder, "subj_number.txt"):
-        s = row_of[text].sentence
-        homes.setdefault(s.tokens[s.relations.index("nsubj")], set()).add(part)
-    assert all(len(home) == 1 for home in homes.values())
-    assert len(homes) > 10
-
-
 @pytest.mark.parametrize("file", ["bigram_shift.txt", "odd_man_out.txt", "coordination_inversion.txt"])
 def test_what_is_original_is_in_the_corpus_and_what_is_changed_is_not(folder, row_of, file):
     found = lines(folder, file)
@@ -156,10 +148,9 @@ def test_the_same_seed_makes_the_same_files(corpus, folder, tmp_path):
         assert (tmp_path / "other" / file).read_bytes() != (folder / file).read_bytes()
 
 
-@pytest.mark.parametrize("new_words", [100, 300])
-def test_shards_with_more_words_together_than_each_alone(tmp_path, new_words):
-    """Each with indices as narrow as its own words allow: 8 bits, or 8 and 16."""
-    sentences = [[f"w{i}" for i in range(100)], [f"v{i}" for i in range(new_words)]]
+def test_shards_with_more_words_together_than_each_alone(tmp_path):
+    """Each with indices as narrow as its own words allow: 8 and 16 bits."""
+    sentences = [[f"w{i}" for i in range(100)], [f"v{i}" for i in range(300)]]
     rows = [Row(0, position, position + 1, random_trees(words)) for position, words in enumerate(sentences)]
     corpus = opened(write_corpus(tmp_path / "c.parsed", rows, shard_size=1))
     found, expected = Parses.read(corpus, 1, 1000, 10, np.random.default_rng(0)), Parses.of([r.sentence for r in rows])
@@ -167,7 +158,6 @@ def test_shards_with_more_words_together_than_each_alone(tmp_path, new_words):
         column, alone = getattr(found, name), getattr(expected, name)
         assert column.names[column.ids].tolist() == alone.names[alone.ids].tolist()
         assert column.names.tolist() == alone.names.tolist()
-    assert found.words.names[found.words.ids].tolist() == sentences[0] + sentences[1]
     for name in ("head_words", "left", "right", "starts"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 
@@ -179,15 +169,13 @@ def test_repeated_sentences_count_once(rows, tmp_path):
     assert len(set(found)) == len(found)
 
 
-def test_without_trees_some_tasks_are_left_out(rows, tmp_path):
+def test_without_trees_some_tasks_are_left_out(rows, tmp_path, command):
     bare = [Row(r.document, r.position, r.line, ParsedSentence(r.sentence.tokens)) for r in rows]
-    out = tmp_path / "made"
-    corpus = write_corpus(tmp_path / "bare.parsed", bare, 1000)
-    result = CliRunner().invoke(app, ["tasks", "make-probing", str(corpus), "-o", str(out)], env={"COLUMNS": "200"})
-    assert result.exit_code == 0, result.output
-    assert "PPAttachment is left out: the corpus has no tags" in result.output
-    assert "RootPosition is left out: the corpus has no dependency trees" in result.output
-    assert {path.name for path in out.glob("*.txt")} == {"sentence_length.txt", "word_content.txt", "bigram_shift.txt"}
+    code, *printed = command("tasks", "make-probing", write_corpus(tmp_path / "bare.parsed", bare, 1000), "-o", "made")
+    assert code == 0
+    assert "PPAttachment is left out: the corpus has no tags" in " ".join("".join(printed).split())
+    made = {path.name for path in (tmp_path / "made").glob("*.txt")}
+    assert made == {"sentence_length.txt", "word_content.txt", "bigram_shift.txt"}
 
 
 def test_refusals(corpus, rows, tmp_path):

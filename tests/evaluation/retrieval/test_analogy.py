@@ -2,15 +2,11 @@
 
 import numpy as np
 import pytest
-from corpora import random_trees, write_corpus
-from typer.testing import CliRunner
 
-from structviews.cli.app import app
-from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import analogy
-from structviews.evaluation.retrieval.analogy import answer, rank_answers, read_tuples, scores_by_category
+from structviews.evaluation.retrieval.analogy import rank_answers, read_tuples, scores_by_category
 from structviews.evaluation.retrieval.candidates import Pool
 from structviews.evaluation.scores.results import load_entries
 from structviews.runs.folder import model_checksum
@@ -19,17 +15,15 @@ from structviews.runs.folder import model_checksum
 @pytest.fixture
 def folder(tmp_path):
     """A pool with three of the tuples' eight sentences in it, one of them twice."""
-    (tmp_path / "pool.txt").write_text(
-        "topic0-0 it\ntopic0-1 it\ntopic0-0 it\ntopic2-1 of\nthe topic3-2\nof the topic2-0 it\n"
-    )
-    lines = [
+    pool = ("topic0-0 it", "topic0-1 it", "topic0-0 it", "topic2-1 of", "the topic3-2", "of the topic2-0 it")
+    tuples = (
         "topic0-0 it\ttopic0-1 it\ttopic1-0 the\ttopic1-1 the",
         ": tense",
         "topic2-0 of\ttopic2-1 of\ttopic3-0 and\ttopic3-1 and",
-    ]
-    (tmp_path / "tuples.tsv").write_text(
-        "\n".join([*lines, "topic0-1  it\ttopic1-1 the\ttopic0-0 it\ttopic1-0 the"]) + "\n"
+        "topic0-1  it\ttopic1-1 the\ttopic0-0 it\ttopic1-0 the",
     )
+    for name, lines in (("pool.txt", pool), ("tuples.tsv", tuples)):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
     return tmp_path
 
 
@@ -89,21 +83,24 @@ def test_ranks_are_those_of_plain_loops(at_once, monkeypatch):
     assert len(set(all_misled)) > 1
 
 
-def test_a_sentence_of_tuples_and_pool_is_one_candidate(run, folder):
+def test_the_command_has_a_sentence_of_tuples_and_pool_as_one_candidate(run, folder, command):
+    code, _, errors = command("tasks", "analogies", run, "--tuples", "tuples.tsv", "--pool", "pool.txt")
+    assert code == 0, errors
+    (entry,) = load_entries(run, model_checksum(run))
+    scores = entry["scores"]
     pool, embedder = Pool(folder / "pool.txt"), Embedder.load(run)
     tuples = read_tuples(folder / "tuples.tsv", pool)
-    scores = answer(tuples, pool, run, embedder)
     distinct = list(dict.fromkeys([*tuples.texts, *pool.texts]))
-    assert len(distinct) == 10
-    unit = embedder.encode(distinct)
-    vectors, unit = unit, unit / np.linalg.norm(unit, axis=1, keepdims=True)
+    assert entry["settings"] == {"tuples": 3, "candidates": len(distinct)}
+    vectors = embedder.encode(distinct)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     expected = {"all": [], "tense": []}
     for rows, category in zip(tuples.rows, tuples.categories, strict=True):
         for plus, also, minus, right in rows[analogy.QUESTIONS]:
             cosines = unit @ (vectors[plus] + vectors[also] - vectors[minus])
             others = np.delete(cosines, [plus, also, minus, right])
             expected[category].append((int((others > cosines[right]).sum()), 1 + int((others == cosines[right]).sum())))
-    assert [each["questions"] for each in scores.values()] == [12, 8]  # of the category "all", all
+    assert {name: each["questions"] for name, each in scores.items()} == {"all": 12, "tense": 8}
     higher, tied = np.array(expected["tense"]).T
     assert scores["tense"]["median rank"] == np.median(higher + (tied + 1) / 2)
     assert scores["tense"]["recall@10"] == 1
@@ -117,19 +114,3 @@ def test_scores_count_the_nearest():
     expected = {"accuracy": 0.4, "accuracy, inputs among the candidates": 0.2, "recall@10": 0.8, "median rank": 2}
     assert scores["all"] == {"questions": 5} | expected
     assert (scores["x"]["accuracy"], scores["y"]["accuracy"]) == (1, 0)
-
-
-def test_the_command(run, tmp_path):
-    """The tuples' sentences are also in the pool, a parsed corpus."""
-    tuples = [f"topic{k}-0 it\ttopic{k}-1 it\ttopic{k}-0 of\ttopic{k}-1 of" for k in range(2)]
-    (tmp_path / "tuples.tsv").write_text("\n".join([": family", *tuples]) + "\n")
-    texts = [text for line in tuples for text in line.split("\t")] + ["the topic3-2"]
-    rows = [Row(0, i, i + 1, random_trees(text.split())) for i, text in enumerate(texts)]
-    corpus = write_corpus(tmp_path / "x.parsed", rows)
-    command = ["tasks", "analogies", str(run), "--tuples", str(tmp_path / "tuples.tsv"), "--pool", str(corpus)]
-    ended = CliRunner().invoke(app, [*command, "--tokenised"])
-    assert ended.exit_code == 0, ended.output
-    (entry,) = load_entries(run, model_checksum(run))
-    assert entry["settings"] == {"tuples": 2, "candidates": 9}
-    assert entry["scores"]["all"]["questions"] == 8
-    assert set(entry["scores"]) == {"family", "all"}

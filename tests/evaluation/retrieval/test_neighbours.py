@@ -1,16 +1,13 @@
 """Exact search, against loops over all vectors; pools, their files, and the command."""
 
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 from corpora import topic_rows, write_corpus
 from rich.console import Console
-from typer.testing import CliRunner
 
 from structviews.cli import encode
-from structviews.cli.app import app
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
@@ -173,54 +170,52 @@ def test_what_cannot_be_encoded_says_where(run, text):
         pool_vectors(Pool(text), run, Gives())
     with pytest.raises(InputError, match=r"pool\.txt:5: its vector is not finite"):
         pool_vectors(Pool(text), run, Gives([1, 2], [3, 4], [np.nan, 1]))
-    assert not [path for path in (text.parent / "pool.txt.vectors").iterdir() if path.suffix == ".npy"]
+    assert not list((text.parent / "pool.txt.vectors").glob("*.npy"))
 
 
-def test_the_command_shows_the_nearest_but_not_the_query(run, text):
-    command = ["nearest", str(run), "--corpus", str(text), "-k", "2", "--tokenised", "--query"]
-    ended = CliRunner().invoke(app, [*command, "one bird   sings"])
-    assert ended.exit_code == 0, ended.output
-    lines = ended.stdout.splitlines()
-    assert lines[0] == "one bird sings"
-    assert {line[7:].strip() for line in lines[1:]} == {
-        f"{text}:2 (and 1 more)  two birds sing",
-        f"{text}:5  three birds",
+@pytest.mark.usefixtures("text")
+def test_the_command_shows_the_nearest_but_not_the_query(run, tmp_path, command):
+    flags = ("--corpus", "pool.txt", "-k", 2, "--tokenised", "--query")
+    code, printed, errors = command("nearest", run, *flags, "one bird   sings")
+    assert code == 0, errors
+    title, *lines = printed.splitlines()
+    assert title == "one bird sings"
+    assert {line[7:].strip() for line in lines} == {
+        "pool.txt:2 (and 1 more)  two birds sing",
+        "pool.txt:5  three birds",
     }
-    queries = text.parent / "queries.txt"
-    queries.write_text("three birds\nsomething else\n")
-    ended = CliRunner().invoke(app, [*command, str(queries), "--similarity"])
-    assert [line for line in ended.stdout.splitlines() if line[0] != " "] == ["three birds", "something else"]
-    assert len(ended.stdout.splitlines()) == 6
+    (tmp_path / "queries.txt").write_text("three birds\nsomething else\n")
+    _, printed, _ = command("nearest", run, *flags, "queries.txt", "--similarity")
+    assert [line for line in printed.splitlines() if line[0] != " "] == ["three birds", "something else"]
+    assert len(printed.splitlines()) == 6
 
 
-def test_what_several_runs_find_stands_side_by_side(run, text, monkeypatch):
-    # Every row on one line. $COLUMNS would not do: a console keeps the value that it finds when it is made, and in
-    # the workers of pytest-xdist there is one (80), which readline sets in the process that starts them.
+@pytest.mark.usefixtures("text")
+def test_what_several_runs_find_stands_side_by_side(run, tmp_path, command, monkeypatch):
+    # Every row on one line; a console keeps the $COLUMNS that it finds when it is made.
     monkeypatch.setattr(encode, "console", Console(width=400))
-    monkeypatch.chdir(text.parent)
-    shutil.copytree(run, "other")
-    command = ["nearest", str(run), "other", "--corpus", text.name, "-k", "2", "--tokenised", "--query"]
-    ended = CliRunner().invoke(app, [*command, "one bird sings"])
-    assert ended.exit_code == 0, ended.output
-    title, *lines = ended.stdout.splitlines()
+    shutil.copytree(run, tmp_path / "other")
+    flags = ("--corpus", "pool.txt", "-k", 2, "--tokenised", "--query", "one bird sings")
+    code, printed, errors = command("nearest", run, "other", *flags)
+    assert code == 0, errors
+    title, *lines = printed.splitlines()
     assert title.strip() == "one bird sings"
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
-    alone = CliRunner().invoke(app, ["nearest", str(run), *command[3:], "one bird sings"]).stdout.splitlines()[1:]
-    assert rows == [[line.strip()] * 2 for line in alone]
+    _, alone, _ = command("nearest", run, *flags)
+    assert rows == [[line.strip()] * 2 for line in alone.splitlines()[1:]]
 
 
+@pytest.mark.usefixtures("text")
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--query", "x", "-k", "0"], "-k 0: give at least 1"),
-        (["--query", " "], "--query: empty: give a sentence"),
-        (["--query", "x", "--corpus", "empty.txt"], "empty.txt: empty: give a file or corpus with sentences"),
-        (["--query", "x", "--corpus", "nothing.txt"], "nothing.txt: No such file or directory"),
+        (("--query", "x", "-k", "0"), "-k 0: give at least 1"),
+        (("--query", " "), "--query: empty: give a sentence"),
+        (("--query", "x", "--corpus", "empty.txt"), "empty.txt: empty: give a file or corpus with sentences"),
+        (("--query", "x", "--corpus", "nothing.txt"), "nothing.txt: No such file or directory"),
     ],
 )
-def test_bad_input_is_one_line(run, text, flags, message, monkeypatch):
-    monkeypatch.chdir(text.parent)
-    Path("empty.txt").write_text("\n \n\n")
-    ended = CliRunner().invoke(app, ["nearest", str(run), "--corpus", str(text), *flags])
-    assert isinstance(ended.exception, InputError)
-    assert message in str(ended.exception)
+def test_bad_input_is_one_line(run, tmp_path, command, flags, message):
+    (tmp_path / "empty.txt").write_text("\n \n\n")
+    code, _, errors = command("nearest", run, "--corpus", "pool.txt", *flags)
+    assert (code, message in errors, errors.count("\n")) == (2, True, 1)

@@ -1,14 +1,13 @@
 """Context retrieval: who may be asked what, and the scores, against plain loops."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
 from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
-from typer.testing import CliRunner
 
 from structviews.batches.reader import held_out
-from structviews.cli.app import app
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
@@ -103,31 +102,29 @@ def test_scores_are_those_of_plain_loops(folder):
     assert scores.median_rank == pytest.approx(np.median(ranks), abs=1)
 
 
-def test_the_command_asks_all_runs_the_same_and_keeps_the_scores(folder):
+def test_the_command_asks_all_runs_the_same_and_keeps_the_scores(folder, command):
     runs = [folder / name for name in ("run-1", "joined", "random")]
-    command = ["tasks", "retrieval", *map(str, runs), "--candidates", "20"]
     for flags in ([], ["--similarity"], []):
-        ended = CliRunner().invoke(app, [*command, *flags])
-        assert ended.exit_code == 0, ended.output
-    assert "Next sentence among 20" in ended.output
+        code, printed, errors = command("tasks", "retrieval", *runs, "--candidates", 20, *flags)
+        assert code == 0, errors
+    assert "Next sentence among 20" in printed
     entries = [load_entries(run, model_checksum(run)) for run in runs]
     assert [len(each) for each in entries] == [1, 1, 1]  # the same vectors, so the same entry
     assert len({json.dumps(each[0]["settings"]) for each in entries}) == 1
     assert entries[0][0]["settings"]["documents"] == "held out"
-    assert set(entries[0][0]["scores"]) == {
-        "recall@1", "recall@5", "recall@10", "mean reciprocal rank", "median rank",
-    }  # fmt: skip
+    shares = {"recall@1", "recall@5", "recall@10", "mean reciprocal rank"}
+    assert entries[0][0]["scores"].keys() == {*shares, "median rank"}
 
 
 def test_entries_of_other_weights_are_dropped(folder, tmp_path):
-    run = train(small_config(folder / "x.parsed", tmp_path / "run", ("seq", "avg"), steps=1))
+    run = shutil.copytree(folder / "run-1", tmp_path / "run")
+    (run / "retrieval.json").unlink(missing_ok=True)
     entry = {"task": "context", "data": "a", "representation": "vector", "settings": {"n": 1}, "scores": {"x": 1}}
-    model = model_checksum(run)
-    save_entry(run, entry)
-    save_entry(run, entry | {"data": "b"})
-    save_entry(run, entry | {"scores": {"x": 2}})
-    assert load_entries(run, model) == [entry | {"data": "b"}, entry | {"scores": {"x": 2}}]
-    (run / "model.safetensors").write_bytes((folder / "run-1" / "model.safetensors").read_bytes())
+    others = [entry | {"data": "b"}, entry | {"scores": {"x": 2}}]
+    for each in (entry, *others):
+        save_entry(run, each)
+    assert load_entries(run, model_checksum(run)) == others
+    shutil.copy(folder / "run-2" / "model.safetensors", run)
     save_entry(run, entry)
     assert load_entries(run, model_checksum(run)) == [entry]
     (run / "retrieval.json").write_text("{")
@@ -135,33 +132,24 @@ def test_entries_of_other_weights_are_dropped(folder, tmp_path):
         save_entry(run, entry)
 
 
-def test_bad_input_is_one_line_before_anything_is_encoded(folder, tmp_path, monkeypatch):
+def test_bad_input_is_one_line_before_anything_is_encoded(folder, tmp_path, monkeypatch, command):
     monkeypatch.delattr(next_sentence, "measure")
     few = write_corpus(tmp_path / "few.parsed", topic_rows(documents=2, sentences=3))
     one = write_corpus(tmp_path / "one.parsed", topic_rows(documents=1, sentences=40))
     for flags, message in (
-        (["--candidates", "1"], "--candidates 1: give at least 2"),
-        (["--corpus", str(few)], "6 held-out sentences are too few to draw 19 candidates"),
-        (
-            ["--corpus", str(one)],
-            "all 39 sentences to ask about (all) are in one document, and intervals need two",
-        ),
-        (["--corpus", str(tmp_path)], "is not a parsed corpus"),
+        (("--candidates", 1), "--candidates 1: give at least 2"),
+        (("--corpus", few), "6 held-out sentences are too few to draw 19 candidates"),
+        (("--corpus", one), "all 39 sentences to ask about (all) are in one document, and intervals need two"),
+        (("--corpus", tmp_path), "is not a parsed corpus"),
     ):
-        ended = CliRunner().invoke(app, ["tasks", "retrieval", str(folder / "run-1"), *flags])
-        assert isinstance(ended.exception, InputError)
-        assert message in str(ended.exception)
-        assert "\n" not in str(ended.exception)
+        code, _, errors = command("tasks", "retrieval", folder / "run-1", *flags)
+        assert (code, message in errors, errors.count("\n")) == (2, True, 1)
 
 
-def test_small_corpora_get_fewer_candidates(folder, tmp_path):
+def test_small_corpora_get_fewer_candidates(folder, tmp_path, command):
     corpus = write_corpus(tmp_path / "small.parsed", topic_rows(documents=10, sentences=7))
-    ended = CliRunner().invoke(app, ["tasks", "retrieval", str(folder / "run-1"), "--corpus", str(corpus)])
-    assert ended.exit_code == 0, ended.output
-    assert "only 70 sentences (all): 50 candidates each, so chance is 2 % at 1" in ended.output
-    assert "Next sentence among 50" in ended.output
-    assert json.loads((folder / "run-1/retrieval.json").read_text())["entries"][-1]["settings"]["candidates"] == 50
-    arguments = ["tasks", "retrieval", str(folder / "run-1"), "--corpus", str(corpus), "--candidates", "60"]
-    ended = CliRunner().invoke(app, arguments)
-    assert "only" not in ended.output
-    assert "Next sentence among 60" in ended.output
+    for flags, candidates in (((), 50), (("--candidates", 60), 60)):
+        code, printed, errors = command("tasks", "retrieval", folder / "run-1", "--corpus", corpus, *flags)
+        assert code == 0, errors
+        assert ("only 70 sentences (all): 50 candidates each" in " ".join((printed + errors).split())) == (not flags)
+        assert f"Next sentence among {candidates}" in printed

@@ -5,14 +5,7 @@ from pathlib import Path
 
 from structviews.errors import InputError, unknown
 from structviews.evaluation.senteval.tasks import TASKS
-from structviews.evaluation.senteval.tasks.reading import (
-    PUBLISHED,
-    Task,
-    TaskFolder,
-    Tokens,
-    examples_of,
-    tokens_of,
-)
+from structviews.evaluation.senteval.tasks.reading import PUBLISHED, Task, TaskFolder, Tokens, examples_of, tokens_of
 
 # Column order in tables; tasks from plug-ins follow, sorted by name.
 ORDER: tuple[str, ...] = ("MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "SICK-R", "SICK-E", "SNLI")
