@@ -196,7 +196,8 @@ def plain_text(tokens: Sequence[str]) -> str:
         joins = word in JOINS and 0 < i < len(words) - 1
         before = words[i - 1] if i else ""
         attached = glued or joins or NO_SPACE_BEFORE.fullmatch(word) or (before.lower(), word) in HALVES
-        attached = attached or (before and UNSPACED.match(before[-1]) and UNSPACED.match(word))
+        if before and UNSPACED.match(before[-1]) and UNSPACED.match(word):
+            attached = True
         text += word if attached else f" {word}"
         glued = joins or bool(NO_SPACE_AFTER.fullmatch(word))
     return text

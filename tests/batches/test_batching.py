@@ -7,23 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from corpora import (
-    TINY,
-    opened,
-    random_trees,
-    tiny_corpus,
-    tiny_rows,
-    topic_corpus,
-    topic_rows,
-    write_corpus,
-)
+from corpora import TINY, opened, random_trees, tiny_corpus, tiny_rows, topic_corpus, topic_rows, write_corpus
 
 from structviews.batches.batch import collate
 from structviews.batches.reader import CorpusReader, epoch_batches, held_out, n_batches, prefetch
 from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import OPEN_SHARDS
 from structviews.errors import InputError
-from structviews.objectives.objective import context_indices
 from structviews.words.vocabulary import Vocabulary
 
 ALL = ("tokens", "dependency", "constituency")
@@ -49,6 +39,13 @@ def choices(n):
         yield np.flatnonzero(rng.random(n) < 0.4)
 
 
+def check_words(batch, reader, tokens):
+    """The words of each channel are those of the sentences."""
+    words = list(itertools.chain.from_iterable(tokens))
+    for name, ids in batch.ids.items():
+        assert ids.distinct[ids.inverse].tolist() == reader.vocabularies[name].ids(words).tolist()
+
+
 def test_a_batch_is_that_of_the_same_sentences_in_memory(reader_and_sentences):
     reader, sentences, places = reader_and_sentences
     assert len(reader) == len(sentences)
@@ -58,9 +55,8 @@ def test_a_batch_is_that_of_the_same_sentences_in_memory(reader_and_sentences):
         assert len(batch) == len(rows)
         assert batch.lengths.tolist() == expected.lengths.tolist() == [len(sentences[i].tokens) for i in rows]
         assert torch.equal(batch.offsets, expected.offsets)
+        check_words(batch, reader, [sentences[i].tokens for i in rows])
         for name, ids in batch.ids.items():
-            words = itertools.chain.from_iterable(sentences[i].tokens for i in rows)
-            assert ids.distinct[ids.inverse].tolist() == reader.vocabularies[name].ids(list(words)).tolist()
             assert torch.equal(ids.distinct, expected.ids[name].distinct)
             assert torch.equal(ids.inverse, expected.ids[name].inverse)
             for kind in ALL[1:]:
@@ -79,9 +75,7 @@ def test_a_cut_off_leaves_the_first_words_of_each_sentence(reader_and_sentences,
         batch = reader.batch(rows)
         expected = [sentences[i].tokens[:cut_off] for i in rows]
         assert batch.lengths.tolist() == [len(tokens) for tokens in expected]
-        for name, ids in batch.ids.items():
-            words = itertools.chain.from_iterable(expected)
-            assert ids.distinct[ids.inverse].tolist() == reader.vocabularies[name].ids(list(words)).tolist()
+        check_words(batch, reader, expected)
         # Sentences that only begin alike are not the same sentence.
         same = [[sentences[i].tokens == sentences[j].tokens for j in rows] for i in rows]
         assert (batch.same[:, None] == batch.same).tolist() == same
@@ -93,50 +87,29 @@ def same_trees(trees, others):
         assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
 
 
-def test_a_batch_has_what_is_needed_and_no_more(reader_and_sentences):
-    reader, sentences, _ = reader_and_sentences
+def test_missing_trees_are_named(reader_and_sentences, tmp_path):
+    reader, _, _ = reader_and_sentences
     batch = CorpusReader(reader.corpus, reader.vocabularies, ["dependency"]).batch(np.arange(3))
-    assert batch.constituency is None
     with pytest.raises(ValueError, match="no constituency trees"):
         batch.trees("constituency")
-    with pytest.raises(ValueError, match="no dependency trees"):
-        collate(sentences[:2], reader.vocabularies, ["tokens"]).trees("dependency")
-
-
-def test_trees_that_the_corpus_lacks(tmp_path):
     corpus = opened(tiny_corpus(tmp_path / "d.parsed", TINY[:1]))
-    vocabularies = {"a": Vocabulary.of_corpus(corpus, 9)}
-    CorpusReader(corpus, vocabularies, ["tokens", "dependency"])
     with pytest.raises(InputError, match=r"d\.parsed has no constituency trees"):
-        CorpusReader(corpus, vocabularies, ["constituency"])
+        CorpusReader(corpus, reader.vocabularies, ["constituency"])
 
 
 def test_memory_is_flat_over_an_epoch_of_many_shards(tmp_path):
-    corpus = opened(write_corpus(tmp_path / "x.parsed", topic_rows(documents=200), shard_size=4))
+    corpus = opened(write_corpus(tmp_path / "x.parsed", topic_rows(documents=130), shard_size=4))
     reader = CorpusReader(corpus, {"a": Vocabulary.of_corpus(corpus, 10**6)}, ALL)
-    assert corpus.n_shards == 400 > 4 * OPEN_SHARDS
+    assert corpus.n_shards == 260 > 4 * OPEN_SHARDS
     used, n = [], 0
     tracemalloc.start()
     for rows in epoch_batches(np.arange(len(reader)), 5, 1, 0):
         n += len(reader.batch(rows))
         used.append(tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes())
     tracemalloc.stop()
-    assert n == len(reader) == 1600
-    # The first batches fill what is kept of the last few shards, some 10 kB for each; the other 240 shards add nothing.
-    assert abs(used[-1] - used[160]) < 300_000
-
-
-def test_sentences_beside_a_left_out_document_are_no_contexts(reader_and_sentences):
-    reader, _, _ = reader_and_sentences
-    documents = reader.documents()
-    rows = np.flatnonzero(documents != 1)
-    batch = reader.batch(rows)
-    contexts = context_indices(batch.document, batch.position, 1)
-    edge = int((documents == 0).sum())
-    assert edge - 2 in contexts[edge - 1]
-    assert edge + 1 in contexts[edge]
-    assert edge not in contexts[edge - 1]
-    assert (contexts >= 0).sum() == 2 * sum(n - 1 for n in np.unique(documents[rows], return_counts=True)[1])
+    assert n == len(reader) == 1040
+    # The first batches fill what is kept of the last few shards, some 10 kB for each; the other 88 batches add nothing.
+    assert abs(used[-1] - used[120]) < 300_000
 
 
 @pytest.mark.parametrize("shuffled", [False, True])
@@ -183,11 +156,10 @@ def test_held_out_documents_stay_when_others_are_added():
     assert (held_out(many, 7, 0.05) <= held_out(many, 7, 0.3)).all()
 
 
-def test_one_of_several_documents_is_held_out():
+def test_of_several_documents_at_least_one_is_held_out():
     assert not held_out(np.repeat(np.arange(9), 2), 1, 0.0).any()
     assert not held_out(np.zeros(9, dtype=int), 1, 1e-9).any()
-    for seed in range(5):
-        assert held_out(np.repeat(np.arange(3), 2), seed, 1e-9).sum() == 2
+    assert all(held_out(np.repeat(np.arange(3), 2), seed, 1e-9).sum() == 2 for seed in range(5))
 
 
 def test_prefetch_keeps_order_raises_errors_in_their_place_and_ends_with_its_reader():

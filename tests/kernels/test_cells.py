@@ -7,19 +7,9 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from trees_for_tests import (
-    SHAPES,
-    WORD,
-    chain,
-    chain_to_the_left,
-    gum,
-    sentences,
-    star,
-    with_trees,
-    words,
-)
+from trees_for_tests import SHAPES, WORD, chain, chain_to_the_left, gum, sentences, star, with_trees, words
 
 from structviews import kernels
 from structviews.batches.batch import collate
@@ -59,6 +49,7 @@ WORDINGS = {
 }
 # DGL is an extra; test_dgl.py says when it is missing.
 BACKENDS = [name for name in kernels.BACKENDS if name != "dgl" or find_spec("dgl")]
+batched = pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "naive"])
 
 
 def make(name, some, input_dim=X, hidden=H, wording="as in the text"):
@@ -122,31 +113,39 @@ def test_a_pass_by_hand_is_that_of_the_equations(name):
 
 
 @cells
+@batched
 @given(st.lists(sentences(max_words=8), min_size=1, max_size=4))
-@settings(max_examples=20)
-def test_level_is_naive_on_random_trees(name, some):
-    check_backends(make(name, some), "level", "naive")
+@example(SHAPES["mixed"])
+@settings(max_examples=15)
+@pytest.mark.filterwarnings("error")
+def test_it_is_naive_on_random_trees(name, backend, some):
+    check_backends(make(name, some), backend, "naive")
 
 
 def in_single_precision(cell, vectors, *others):
     return cell.float(), vectors.detach().float().requires_grad_(), *others
 
 
-@cells
-def test_half_precision_is_within_two_percent_on_real_trees(name):
-    """Of states and of all gradients, by norm; cells and sums have single precision."""
-    made = in_single_precision(*make(name, gum(50), input_dim=30, hidden=64))
-    exact = results_and_gradients(*made, "level")
-    with torch.autocast("cpu", torch.bfloat16):
-        half = results_and_gradients(*made, "level")
-    assert (half["attention"] is not None) == (name == "dep")
+def check_half_precision(made, backend="level", of_key_bias=0.05):
+    """Within two percent, of states and of all gradients, by norm; cells and sums have single precision."""
+    exact = results_and_gradients(*made, backend)
+    with torch.autocast(made[1].device.type, torch.bfloat16):
+        half = results_and_gradients(*made, backend)
     for what, expected in exact.items():
-        if expected is not None:
-            assert half[what].dtype == torch.float32
-            error = (half[what] - expected).norm() / expected.norm()
-            # The key's bias moves all siblings alike, so what it gets all but cancels. An error of
-            # zero would mean that nothing was done in half precision.
-            assert 1e-5 < error < (0.05 if what == "key.bias" else 0.02), (what, error)
+        if expected is None:
+            assert half[what] is None
+            continue
+        assert half[what].dtype == torch.float32
+        error = (half[what] - expected).norm() / expected.norm()
+        # The key's bias moves all siblings alike, so what it gets all but cancels. An error of
+        # zero would mean that nothing was done in half precision.
+        assert 1e-5 < error < (of_key_bias if what == "key.bias" else 0.02), (what, error)
+
+
+@cells
+@batched
+def test_half_precision_is_within_two_percent_on_real_trees(name, backend):
+    check_half_precision(in_single_precision(*make(name, gum(50), input_dim=30, hidden=64)), backend)
 
 
 @cells
@@ -177,16 +176,8 @@ def sigmoid(x):
     return 1 / (1 + math.exp(-x))
 
 
-def check_states(made, expected):
-    for backend in BACKENDS:
-        assert dispatch.run(*made, backend).states.flatten().tolist() == pytest.approx(expected, abs=1e-12)
-
-
-@pytest.mark.parametrize("name", ["dep", "dep-sum"])
-def test_child_sum_is_its_equations(name):
-    """METHODS' equations in plain numbers: H = X = 1, a head with a child on either side."""
-    some = [with_trees(words(3), (2, 0, 2), lambda a, _: a + 1)]
-    cell, vectors, ids, _ = made = make(name, some, 1, 1)
+def child_sum_lstm(cell, attention=True):
+    """METHODS' equations of a Child-Sum Tree-LSTM; a node's children, and itself, are ``(h, c)``."""
     w_i, w_o, w_u = cell.input.weight.flatten().tolist()
     b_i, b_o, b_u = cell.input.bias.tolist()
     u_i, u_o, u_u = cell.recurrent.weight.flatten().tolist()
@@ -194,7 +185,7 @@ def test_child_sum_is_its_equations(name):
 
     def node(x, children):
         alpha = [1.0] * len(children)
-        if name == "dep" and children:
+        if attention and children:
             q = cell.query.weight.item() * x + cell.query.bias.item()
             p = [cell.key.weight.item() * h + cell.key.bias.item() for h, _ in children]
             weights = [math.exp(q * p_k / math.sqrt((q * q + 1e-8) * (p_k * p_k + 1e-8))) for p_k in p]
@@ -205,26 +196,22 @@ def test_child_sum_is_its_equations(name):
         c = i * u + sum(sigmoid(w_f * x + u_f * h + b_f) * c_k for h, c_k in children)
         return o * math.tanh(c), c
 
-    x = vectors[ids.inverse].flatten().tolist()
-    below = [node(x[0], []), node(x[2], [])]
-    expected = [below[0][0], node(x[1], below)[0], below[1][0]]
-    check_states(made, expected)
+    return node
 
 
-def test_binary_is_its_equations():
-    """METHODS' equations in plain numbers: H = X = 1, three words, ((0 1) 2)."""
-    some = [with_trees(words(3), (2, 0, 2), lambda _, b: b - 1)]
-    cell, vectors, ids, _ = made = make("const", some, 1, 1)
+def binary_lstm(cell):
+    """METHODS' equations of a binary Tree-LSTM."""
     w_i, w_o, w_u = cell.input.weight.flatten().tolist()
     u_i, u_o, u_u, u_fl, u_fr = cell.recurrent.weight.tolist()
     b_i, b_o, b_u = cell.bias.tolist()
     b_f = cell.bias_forget.item()
 
-    def leaf(x):
-        c = sigmoid(w_i * x + b_i) * math.tanh(w_u * x + b_u)
-        return sigmoid(w_o * x + b_o) * math.tanh(c), c
+    def node(x, children):
+        if not children:
+            c = sigmoid(w_i * x + b_i) * math.tanh(w_u * x + b_u)
+            return sigmoid(w_o * x + b_o) * math.tanh(c), c
+        left, right = children
 
-    def node(left, right):
         def gate(u, b):
             return u[0] * left[0] + u[1] * right[0] + b
 
@@ -232,52 +219,65 @@ def test_binary_is_its_equations():
         c = i * u + sigmoid(gate(u_fl, b_f)) * left[1] + sigmoid(gate(u_fr, b_f)) * right[1]
         return o * math.tanh(c), c
 
-    leaves = [leaf(x) for x in vectors[ids.inverse].flatten().tolist()]
-    pair = node(leaves[0], leaves[1])
-    expected = [h for h, _ in (*leaves, pair, node(pair, leaves[2]))]
-    check_states(made, expected)
+    return node
 
 
-def test_child_sum_gru_is_its_equations():
-    """Its module's equations in plain numbers: H = X = 1, a head with a child on either side."""
-    some = [with_trees(words(3), (2, 0, 2), lambda a, _: a + 1)]
-    cell, vectors, ids, _ = made = make("dep-gru", some, 1, 1)
+def child_sum_gru(cell):
+    """Its module's equations; a node's children, and itself, are ``(h,)``."""
     w_n, w_z, w_r = cell.input.weight.flatten().tolist()
     b_n, b_z, b_r = cell.input.bias.tolist()
     u_n, u_z, u_r = (part.weight.item() for part in (cell.new, cell.update, cell.reset))
 
     def node(x, children):
+        children = [h for (h,) in children]
         z = sigmoid(w_z * x + u_z * sum(children) + b_z)
         r = [sigmoid(w_r * x + u_r * h + b_r) for h in children]
         n = math.tanh(w_n * x + u_n * sum(r_k * h for r_k, h in zip(r, children, strict=True)) + b_n)
-        return z * sum(children) + (1 - z) * n
+        return (z * sum(children) + (1 - z) * n,)
 
-    x = vectors[ids.inverse].flatten().tolist()
-    below = [node(x[0], []), node(x[2], [])]
-    expected = [below[0], node(x[1], below), below[1]]
-    check_states(made, expected)
+    return node
 
 
-def test_binary_gru_is_its_equations():
-    """Its module's equations in plain numbers: H = X = 1, three words, ((0 1) 2)."""
-    some = [with_trees(words(3), (2, 0, 2), lambda _, b: b - 1)]
-    cell, vectors, ids, _ = made = make("const-gru", some, 1, 1)
+def binary_gru(cell):
+    """Its module's equations."""
     w_n, w_z = cell.input.weight.flatten().tolist()
     u_n, u_z, u_g = *cell.new.weight.tolist(), *cell.gates.weight.tolist()
     b_n, b_z, b_g = cell.bias.tolist()
 
-    def leaf(x):
-        return (1 - sigmoid(w_z * x + b_z)) * math.tanh(w_n * x + b_n)
-
-    def node(left, right):
+    def node(x, children):
+        if not children:
+            return ((1 - sigmoid(w_z * x + b_z)) * math.tanh(w_n * x + b_n),)
+        (left,), (right,) = children
         z = sigmoid(u_z[0] * left + u_z[1] * right + b_z)
         g = sigmoid(u_g[0] * left + u_g[1] * right + b_g)
-        return z * (left + right) + (1 - z) * math.tanh(u_n[0] * g * left + u_n[1] * g * right + b_n)
+        return (z * (left + right) + (1 - z) * math.tanh(u_n[0] * g * left + u_n[1] * g * right + b_n),)
 
-    leaves = [leaf(x) for x in vectors[ids.inverse].flatten().tolist()]
-    pair = node(leaves[0], leaves[1])
-    expected = [*leaves, pair, node(pair, leaves[2])]
-    check_states(made, expected)
+    return node
+
+
+EQUATIONS = {
+    "dep": child_sum_lstm,
+    "dep-sum": partial(child_sum_lstm, attention=False),
+    "dep-gru": child_sum_gru,
+    "const": binary_lstm,
+    "const-gru": binary_gru,
+}
+
+
+@cells
+def test_a_cell_is_its_equations(name):
+    """In plain numbers, H = X = 1: a head with a child on either side; ((0 1) 2)."""
+    cell, vectors, ids, _ = made = make(name, [with_trees(words(3), (2, 0, 2), lambda _, b: b - 1)], 1, 1)
+    node, x = EQUATIONS[name](cell), vectors[ids.inverse].flatten().tolist()
+    leaves = [node(each, []) for each in x]
+    if cell.binary:
+        pair = node(None, leaves[:2])
+        expected = [*leaves, pair, node(None, [pair, leaves[2]])]
+    else:
+        expected = [leaves[0], node(x[1], [leaves[0], leaves[2]]), leaves[2]]
+    for backend in BACKENDS:
+        states = dispatch.run(*made, backend).states.flatten().tolist()
+        assert states == pytest.approx([state[0] for state in expected], abs=1e-12)
 
 
 @cells

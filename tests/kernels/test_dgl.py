@@ -1,4 +1,4 @@
-"""The cells in DGL against recursion; and what happens where DGL is missing."""
+"""How DGL is loaded, and what happens where it is missing; test_cells.py runs the cells in it."""
 
 import os
 import subprocess
@@ -7,37 +7,13 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-from test_cells import CELLS, check_backends, in_single_precision, make
-from trees_for_tests import SHAPES, chain, sentences
+from test_cells import make
+from trees_for_tests import chain
 
 from structviews.errors import InputError
 from structviews.kernels import dispatch, message_passing
 
 needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
-cells = pytest.mark.parametrize("name", CELLS)
-
-
-@needs_dgl
-@cells
-@given(st.lists(sentences(max_words=8), min_size=1, max_size=4))
-@example(SHAPES["mixed"])
-@settings(max_examples=15)
-@pytest.mark.filterwarnings("error")
-def test_dgl_is_naive(name, some):
-    check_backends(make(name, some), "dgl", "naive")
-
-
-@needs_dgl
-@cells
-def test_products_in_half_precision(name):
-    made = in_single_precision(*make(name, SHAPES["mixed"], 30, 40))
-    exact = dispatch.run(*made, "dgl")
-    with torch.autocast("cpu", torch.bfloat16):
-        rounded = dispatch.run(*made, "dgl")
-    assert rounded.states.dtype == torch.float32
-    assert 0 < (rounded.states - exact.states).abs().max() < 0.02
 
 
 @needs_dgl

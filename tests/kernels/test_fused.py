@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 from corpora import small_config, topic_corpus
-from test_cells import CELLS, check_backends, in_single_precision, make, results_and_gradients
-from trees_for_tests import (
-    SHAPES,
-    WORD,
-    chain,
-    chain_to_the_left,
-    random_sentence,
-    star,
-)
+from test_cells import CELLS, check_backends, check_half_precision, in_single_precision, make, results_and_gradients
+from trees_for_tests import SHAPES, WORD, chain, chain_to_the_left, random_sentence, star
 
 from structviews.batches.batch import collate
 from structviews.kernels import steps
@@ -30,12 +23,12 @@ from structviews.kernels import fused
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 needs_gpu = pytest.mark.skipif(DEVICE.type == "cpu", reason="needs a GPU")
 cells = pytest.mark.parametrize("name", CELLS)
-SOME = [star(9), WORD, chain(5), random_sentence(20, random.Random(0)), chain_to_the_left(4), star(3)]
+SOME = [star(9), WORD, chain(5), random_sentence(12, random.Random(0)), chain_to_the_left(4), star(3)]
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}
 # 300 columns are more than a program takes.
 types_and_sizes = pytest.mark.parametrize(
     ("dtype", "size"),
-    [(torch.float64, 5), (torch.float64, 33), (torch.float32, 33), (torch.bfloat16, 48), (torch.float64, 300)],
+    [(torch.float64, 5), (torch.float32, 33), (torch.bfloat16, 48), (torch.float64, 300)],
     ids=str,
 )
 
@@ -52,7 +45,8 @@ def on_device(name, some, **sizes):
 @pytest.mark.filterwarnings("ignore:invalid value")  # the interpreter's, of numbers that nobody keeps
 def test_fused_steps_are_those_of_pytorch(name, dtype, size, monkeypatch):
     """Forwards and backwards, in a batch whose levels have many nodes, few, and one."""
-    cell, vectors, *others = on_device(name, SOME, input_dim=3, hidden=size)
+    some = SOME if size < 256 else [star(3), chain(3)]  # which is enough for two blocks of columns
+    cell, vectors, *others = on_device(name, some, input_dim=3, hidden=size)
     made = cell.to(dtype), vectors.detach().to(dtype).requires_grad_(), *others
     outcomes = []
     for module in (fused, steps):
@@ -79,7 +73,7 @@ def test_attention_of_more_nodes_than_a_program_takes():
 
 
 @cells
-@pytest.mark.parametrize("some", [[WORD, WORD], [chain(2), star(2)], SOME], ids=len)
+@pytest.mark.parametrize("some", [[WORD, WORD], [chain(2), star(2)], [star(4), WORD, *SHAPES["pair"]]], ids=len)
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_fused_cells_are_naive(name, some, monkeypatch):
     monkeypatch.setattr(steps, "on", lambda _: fused)
@@ -102,26 +96,18 @@ def test_the_kernels_compile_without_a_gpu(tmp_path):
     assert len(names) == 10
 
 
-def test_a_cpu_has_the_steps_in_pytorch():
+def test_the_steps_of_a_device():
     assert steps.on(torch.device("cpu")) is steps
-
-
-@needs_gpu
-def test_a_gpu_has_the_fused_steps():
-    assert steps.on(DEVICE) is fused
+    if DEVICE.type == "cuda":
+        assert steps.on(DEVICE) is fused
 
 
 @needs_gpu
 @cells
 def test_half_precision_is_within_two_percent_on_a_gpu(name):
-    made = in_single_precision(*on_device(name, SHAPES["random"], input_dim=32, hidden=64))
-    exact = results_and_gradients(*made, "level")
-    with torch.autocast("cuda", torch.bfloat16):
-        half = results_and_gradients(*made, "level")
-    for what, expected in exact.items():
-        if expected is not None:
-            error = (half[what] - expected).norm() / expected.norm()
-            assert 1e-5 < error < (0.1 if what == "key.bias" else 0.02), (what, error)
+    check_half_precision(
+        in_single_precision(*on_device(name, SHAPES["random"], input_dim=32, hidden=64)), of_key_bias=0.1
+    )
 
 
 @needs_gpu

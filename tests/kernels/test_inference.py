@@ -4,34 +4,28 @@ import copy
 from unittest import mock
 
 import pytest
+import test_cells
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_cells import CELLS, cells
+from test_cells import CELLS, WORDINGS, cells
 from trees_for_tests import SHAPES, gum, sentences
 
 from structviews.batches.batch import collate
 from structviews.kernels import dispatch, inference
 from structviews.kernels.nary import BinaryCell
 from structviews.runtime.products import ROWS
-from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 # Largest differences between states: those of Tree-LSTMs lie between -1 and 1, others may be larger.
 TOLERANCES = {"fp32": 1e-5, "bf16": 2e-2}
 
 
-def make(name, some, dtype=torch.float64, input_dim=12, hidden=16, compared_from=0):
+def make(name, some, dtype=torch.float64, compared_from=0):
     """A cell whose biases are not zero, vectors of the distinct words, and the batch, merged and not."""
-    torch.manual_seed(1)
-    cell = CELLS[name][0](input_dim, hidden).to(dtype)
-    for parameter in cell.parameters():
-        if parameter.dim() < 2:
-            torch.nn.init.normal_(parameter, std=0.5)
-    words = Vocabulary([UNKNOWN, *dict.fromkeys(token for sentence in some for token in sentence.tokens)])
+    cell, vectors, _, plain = test_cells.make(name, some, input_dim=12, hidden=16)
     with mock.patch("structviews.batches.trees.COMPARED_FROM", compared_from):
-        both = [collate(some, {"words": words}, [CELLS[name][1]], merged) for merged in (True, False)]
-    vectors = torch.randn(len(both[0].ids["words"].distinct), input_dim, dtype=torch.float64).to(dtype)
-    return cell, vectors, *both
+        merged = collate(some, {"words": WORDINGS["as in the text"](some)}, [CELLS[name][1]], merged=True)
+    return cell.to(dtype), vectors.detach().to(dtype), merged, plain
 
 
 def compare(cell, vectors, merged, plain, precision, backend, tolerance):

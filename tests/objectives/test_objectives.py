@@ -159,9 +159,7 @@ def test_nothing_waits_for_the_device(name, settings):
     views = [view.detach().to("meta").requires_grad_() for view in views]
     document, position = torch.empty(2, B, dtype=torch.int64, device="meta")
     facts = replace(
-        on_meta(context()),
-        neighbours=context_indices(document, position, 1),
-        next=next_indices(document, position),
+        on_meta(context()), neighbours=context_indices(document, position, 1), next=next_indices(document, position)
     )
     loss, metrics = objective.to("meta")(views, facts)
     loss.backward()

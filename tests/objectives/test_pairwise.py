@@ -86,14 +86,16 @@ def accuracy_by_loops(pairs, contexts, self_score):
     return sum(found) / len(found)
 
 
-def check(outcome, views, expected):
-    """The loss and its gradient are the expected ones."""
-    loss = outcome[0]
+def check(outcome, learnt, expected, *, tolerance=1e-12, rtol=1e-12, atol=1e-12, scale=1):
+    """The loss is the expected one to a tolerance, and the gradients of ``scale`` times the loss are."""
+    loss, metrics = outcome
     expected = torch.as_tensor(expected, dtype=torch.float64)
-    assert loss.item() == outcome[1]["loss"].item() == pytest.approx(expected.item(), rel=1e-12, abs=1e-12)
-    gradients = torch.autograd.grad(loss, views)
-    wanted = torch.autograd.grad(expected, views) if expected.requires_grad else tuple(map(torch.zeros_like, views))
-    torch.testing.assert_close(gradients, wanted, rtol=1e-12, atol=1e-12)
+    assert loss.item() == metrics["loss"].item() == pytest.approx(expected.item(), rel=tolerance, abs=tolerance)
+    gradients = torch.autograd.grad(scale * loss, learnt, materialize_grads=True)
+    wanted = [torch.zeros_like(each) for each in learnt]
+    if expected.requires_grad:
+        wanted = torch.autograd.grad(scale * expected, learnt, materialize_grads=True)
+    torch.testing.assert_close([*gradients], [*wanted], rtol=rtol, atol=atol)
 
 
 def both_directions(views):

@@ -84,24 +84,18 @@ def test_other_losses_and_negatives_are_their_formulas(batch, loss, negatives):
     settings = {"margin": MARGIN} if loss == "margin" else {}
     run = objective(loss=loss, negatives=negatives, **settings, **({} if negatives == "batch" else {"contrasts": 2}))
     torch.manual_seed(3)
-    value, metrics = run([f, g], context)
-    expected = alternative_by_loops(loss, f, g, contexts, chosen[negatives])
-    assert value.item() == pytest.approx(expected.item(), rel=1e-12)
-    torch.testing.assert_close(
-        torch.autograd.grad(value, [f, g]), torch.autograd.grad(expected, [f, g]), rtol=0, atol=1e-12
-    )
+    outcome, chosen = run([f, g], context), chosen[negatives]
+    check(outcome, [f, g], alternative_by_loops(loss, f, g, contexts, chosen))
     zeros = torch.zeros(len(batch), 3, dtype=torch.float64)
-    chance = alternative_by_loops(loss, zeros, zeros, contexts, chosen[negatives])
-    assert metrics["chance_loss"].item() == pytest.approx(chance.item())
-    candidates = [(some, chosen[negatives][i]) for i, some in enumerate(contexts) if some]
-    shares = [len(some) / len(some + far) for some, far in candidates]
-    assert metrics["chance_accuracy"].item() == pytest.approx(sum(shares) / len(shares))
-    hits = [
-        max(some + chosen[negatives][i], key=lambda k, i=i: (f[i] @ g[k]).item()) in some
-        for i, some in enumerate(contexts)
-        if some
-    ]
-    assert metrics["accuracy"].item() == pytest.approx(sum(hits) / len(hits))
+    candidates = [(i, some, some + chosen[i]) for i, some in enumerate(contexts) if some]
+    shares = [len(some) / len(among) for _, some, among in candidates]
+    hits = [max(among, key=lambda k, i=i: (f[i] @ g[k]).item()) in some for i, some, among in candidates]
+    expected = {
+        "chance_loss": alternative_by_loops(loss, zeros, zeros, contexts, chosen).item(),
+        "chance_accuracy": sum(shares) / len(shares),
+        "accuracy": sum(hits) / len(hits),
+    }
+    assert {metric: outcome[1][metric].item() for metric in expected} == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("negatives", ["random", "nearest"])
@@ -141,10 +135,7 @@ def test_random_negatives_are_equally_likely():
         ({"loss": "binary", "self_score": "zero"}, "self_score = zero with loss = binary: only a softmax .*: leave"),
         ({"loss": "binary", "margin": 0.5}, "margin = 0.5 with loss = binary: leave"),
         ({"contrasts": 5}, "contrasts = 5 with negatives = batch, .*: leave it out, or add --negatives random"),
-        (
-            {"views": ("seq", "seq-uni")},
-            "views seq,seq-uni for .* same architecture: give one view twice",
-        ),
+        ({"views": ("seq", "seq-uni")}, "views seq,seq-uni for .* same architecture: give one view twice"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(settings, message):
