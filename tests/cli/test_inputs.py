@@ -10,7 +10,6 @@ from vector_files import write_vectors
 
 from structviews.cli.options import named_member
 from structviews.runs.bundled import MODELS
-from structviews.runs.folder import find_runs
 from structviews.training.baselines import default_folder
 
 ROOT = Path(__file__).parents[2]
@@ -80,34 +79,27 @@ def test_names_that_mean_no_run(command, runs, tmp_path, typed, said):
     assert fails(command, tmp_path, *typed.split()).startswith(f"error: {said}")
 
 
-def test_runs_are_found_at_any_depth(runs, tmp_path):
-    assert find_runs(tmp_path) == [runs / "dep-const", runs / "sweep/bow-avg-seed1", runs / "sweep/seq-seq-seed1"]
-    assert find_runs(runs / "dep-const") == [runs / "dep-const"]
-    assert find_runs(runs / "dep-const/config.toml") == []
-
-
-def test_single_views_of_runs(runs, monkeypatch):
+@pytest.mark.parametrize(
+    ("typed", "run", "view"),
+    [
+        ("default:dep", MODELS / "default", "dep"),
+        ("dep-const:seq.2", "runs/dep-const", "seq.2"),
+        ("a:b", "runs/a:b", ""),
+        ("runs/a:b:seq", "runs/a:b", "seq"),
+        ("dep-const:", "dep-const:", ""),
+        (r"C:\none", r"C:\none", ""),
+    ],
+)
+def test_single_views_of_runs(runs, monkeypatch, typed, run, view):
     monkeypatch.chdir(runs.parent)
     (runs / "a:b").mkdir()
-    assert named_member("default") == (MODELS / "default", "")
-    assert named_member("default:dep") == (MODELS / "default", "dep")
-    assert named_member("dep-const:seq.2") == (Path("runs/dep-const"), "seq.2")
-    assert named_member("a:b") == (Path("runs/a:b"), "")
-    assert named_member("runs/a:b:seq") == (Path("runs/a:b"), "seq")
-    assert named_member("dep-const:") == (Path("dep-const:"), "")
-    assert named_member(":seq") == (Path(":seq"), "")
-    assert named_member(r"C:\none") == (Path(r"C:\none"), "")
+    assert named_member(typed) == (Path(run), view)
 
 
-OF_A_CORPUS = [
-    ("inspect", 0),
-    ("corpus stats", 0),
-    ("tasks make-probing -o probing", 2),
-    ("nearest default --query he", 0),
-]
-
-
-@pytest.mark.parametrize(("typed", "code"), OF_A_CORPUS)
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [("inspect", 0), ("corpus stats", 0), ("tasks make-probing -o probing", 2), ("nearest default --query he", 0)],
+)
 def test_the_only_corpus_here_is_found(command, tmp_path, typed, code):
     said = fails(command, tmp_path, *typed.split())
     assert "no *.parsed folder in" in said

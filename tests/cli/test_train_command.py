@@ -187,19 +187,14 @@ def test_trees_that_a_view_needs(command, tmp_path, file, has, lacks):
     assert command("train", "--views", has, *FLAGS).code == 0
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (None, "s.txt: No such file"),
-        (b"a bird\n\nanother\n", "s.txt:2: blank line"),
-    ],
-)
-def test_what_cannot_be_encoded(command, trained, tmp_path, content, message):
-    if content is not None:
-        (tmp_path / "s.txt").write_bytes(content)
-        said = fails(command, tmp_path, "encode", trained, stdin=content)
-        assert said.startswith(f"error: {message.replace('s.txt', 'standard input')}")
-    assert fails(command, tmp_path, "encode", trained, "s.txt", "-o", "v.npy").startswith(f"error: {message}")
+def test_what_cannot_be_encoded(command, trained, tmp_path):
+    encode = ("encode", trained, "s.txt", "-o", "v.npy")
+    assert fails(command, tmp_path, *encode).startswith("error: s.txt: No such file")
+    content = b"a bird\n\nanother\n"
+    (tmp_path / "s.txt").write_bytes(content)
+    assert fails(command, tmp_path, *encode).startswith("error: s.txt:2: blank line")
+    said = fails(command, tmp_path, "encode", trained, stdin=content)
+    assert said.startswith("error: standard input:2: blank line")
     said = fails(command, tmp_path, "encode", trained, "-o", "none/v.npy", stdin=b"a bird\n")
     assert said.startswith("error: none/v.npy: cannot be written")
 

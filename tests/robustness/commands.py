@@ -5,6 +5,7 @@ import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from structviews.training.loop import train
 from structviews.words.vocabulary import count_words
 
 DATA = Path(__file__).parents[2] / "data"
+BLOCK = 1024  # sentences that are encoded at once
 SMALL = "--corpus x.parsed --hidden 8 --word-dim 6 --batch-size 16 --log-every 1 --lr 0.02 --precision fp32"
 
 
@@ -47,7 +49,6 @@ class Command:
     name: str
     arguments: str
     make: Callable[[Path], object]  # writes what it reads
-    slow: bool = False  # whether a call takes more than a second or two
 
 
 def snapshot(folder: Path) -> dict[str, bytes | None]:
@@ -73,48 +74,11 @@ def treebank(folder: Path) -> None:
 
 
 def text(folder: Path) -> None:
-    lines = [f"a bird {i} sings" for i in range(6000)]
-    (folder / "x.txt").write_text("\n".join(lines) + "\n")
+    (folder / "x.txt").write_text("".join(f"a bird {i} sings\n" for i in range(6000)))
 
 
-def corpus(folder: Path) -> None:
-    topic_corpus(folder / "x.parsed", documents=40)
-
-
-def many(folder: Path) -> None:
-    topic_corpus(folder / "x.parsed", documents=400)
-
-
-def vectors(folder: Path) -> None:
-    corpus(folder)
-    words = sorted(count_words(opened(folder / "x.parsed")))
-    write_vectors(folder / "v.vec", words, random_vectors(words, 6))
-
-
-def runs(folder: Path) -> None:
-    """Two runs whose settings name files of this folder."""
-    vectors(folder)
-    for views in (("seq", "avg"), ("avg", "bow")):
-        config = small_config("x.parsed", f"runs/{'-'.join(views)}", views, steps=4, precision="fp32")
-        train(config, QUIET)
-
-
-def tasks(folder: Path) -> None:
-    runs(folder)
-    shutil.copytree(DATA / "senteval", folder / "senteval")
-
-
-def samples(folder: Path) -> None:
-    shutil.copytree(DATA / "senteval", folder / "senteval")
-    shutil.copy(DATA / "corpus.txt", folder)
-
-
-def lines(folder: Path) -> None:
-    runs(folder)
-    rng = np.random.default_rng(0)
-    words = [f"topic{i}-{k}" for i in range(40) for k in range(4)]
-    text = [" ".join(rng.choice(words, size=4)) for _ in range(17_000)]
-    (folder / "x.txt").write_text("\n".join(text) + "\n")
+def corpus(folder: Path, documents: int = 40) -> None:
+    topic_corpus(folder / "x.parsed", documents=documents)
 
 
 def two_corpora(folder: Path) -> None:
@@ -127,40 +91,51 @@ def encoder(folder: Path) -> None:
     encoder_folder(folder / "tiny")
 
 
-COMMANDS = {
-    each.name: each
-    for each in (
-        Command("parse-treebank", "parse x.conllu x.ptb --parser treebank -o x.parsed", treebank),
-        Command(
-            "parse",
-            "parse x.txt --parser trivial:right-branching --workers 2 --tokenised --format lines",
-            text,
-            slow=True,
-        ),
-        Command("train", f"train --views dep,const {SMALL} --epochs 2 --out run --checkpoint-minutes 0.002", corpus),
-        Command(
-            "reproduce",
-            "reproduce single-views-fg --corpus corpus.txt --senteval senteval --hidden 8 --epochs 1 --sentences 600 "
-            "--tasks TREC,SICK14 -o out",
-            samples,
-            slow=True,
-        ),
-        Command(
-            "eval",
-            "eval runs/seq-avg --senteval senteval --partial --tasks MR,TREC,SICK-R,STS13,SNLI",
-            tasks,
-            slow=True,
-        ),
-        Command("encode", "encode runs/avg-bow x.txt --tokenised -o x.npy --workers 2", lines),
-        Command("nearest", "nearest runs/avg-bow --corpus x.txt --query topic1-1 --tokenised", lines),
-        Command("vectors", "vectors x.parsed -o new.vec --dim 8 --min-count 1 --epochs 6", corpus),
-        Command("expand", "runs expand runs/seq-avg --vectors v.vec", runs),
-        Command("join", "join runs/seq-avg runs/avg-bow -o runs/joined", runs),
-        Command("corpus-merge", "corpus merge x.parsed y.parsed -o all.parsed", two_corpora),
-        Command("corpus-export", "corpus export x.parsed -o out", corpus),
-        Command("make-probing", "tasks make-probing x.parsed -o probing --size 500", many),
-        Command("states", "corpus states x.parsed --encoder tiny", encoder, slow=True),
-        Command("pull", "pull default -o runs/default", lambda folder: None),
-        Command("report", "report runs/seq-avg runs/avg-bow -o report.html", tasks, slow=True),
-    )
-}
+def runs(folder: Path) -> None:
+    """Two runs whose settings name files of this folder, word vectors, and a text of more than one block."""
+    corpus(folder)
+    words = sorted(count_words(opened(folder / "x.parsed")))
+    write_vectors(folder / "v.vec", words, random_vectors(words, 6))
+    for views in (("seq", "avg"), ("avg", "bow")):
+        config = small_config("x.parsed", f"runs/{'-'.join(views)}", views, steps=4, precision="fp32")
+        train(config, QUIET)
+    chosen = np.random.default_rng(0).choice(words, size=(6 * BLOCK, 4))
+    (folder / "x.txt").write_text("".join(f"{' '.join(line)}\n" for line in chosen))
+
+
+def samples(folder: Path) -> None:
+    shutil.copytree(DATA / "senteval", folder / "senteval")
+    shutil.copy(DATA / "corpus.txt", folder)
+
+
+def tasks(folder: Path) -> None:
+    runs(folder)
+    samples(folder)
+
+
+COMMANDS = [
+    Command("parse-treebank", "parse x.conllu x.ptb --parser treebank -o x.parsed", treebank),
+    Command("train", f"train --views dep,const {SMALL} --epochs 2 --out run --checkpoint-minutes 0.002", corpus),
+    Command("encode", "encode runs/avg-bow x.txt --tokenised -o x.npy --workers 1", runs),
+    Command("nearest", "nearest runs/avg-bow --corpus x.txt --query topic1-1 --tokenised", runs),
+    Command("vectors", "vectors x.parsed -o new.vec --dim 8 --min-count 1 --epochs 6", corpus),
+    Command("expand", "runs expand runs/seq-avg --vectors v.vec", runs),
+    Command("join", "join runs/seq-avg runs/avg-bow -o runs/joined", runs),
+    Command("corpus-merge", "corpus merge x.parsed y.parsed -o all.parsed", two_corpora),
+    Command("corpus-export", "corpus export x.parsed -o out", corpus),
+    Command("make-probing", "tasks make-probing x.parsed -o probing --size 500", partial(corpus, documents=400)),
+    Command("pull", "pull default -o runs/default", lambda folder: None),
+]
+SLOW_COMMANDS = [
+    Command("parse", "parse x.txt --parser trivial:right-branching --workers 2 --tokenised --format lines", text),
+    Command("encode-by-workers", "encode runs/avg-bow x.txt --tokenised -o x.npy --workers 2", runs),
+    Command(
+        "reproduce",
+        "reproduce single-views-fg --corpus corpus.txt --senteval senteval --hidden 8 --epochs 1 --sentences 600 "
+        "--tasks TREC,SICK14 -o out",
+        samples,
+    ),
+    Command("eval", "eval runs/seq-avg --senteval senteval --partial --tasks MR,TREC,SICK-R,STS13,SNLI", tasks),
+    Command("states", "corpus states x.parsed --encoder tiny", encoder),
+    Command("report", "report runs/seq-avg runs/avg-bow -o report.html", tasks),
+]

@@ -13,7 +13,7 @@ from contextlib import chdir
 from pathlib import Path
 
 from commands import Command, snapshot
-from processes import Ended, Process, import_all, small_files, start, without_privileges
+from processes import Ended, Process, small_files, start, without_privileges
 
 SIGNALS = (signal.SIGKILL, signal.SIGINT, signal.SIGTERM)
 SECONDS = 120
@@ -27,7 +27,6 @@ class Stage:
     """
 
     def __init__(self, command: Command, root: Path):
-        import_all()
         self.command = command
         self.given = root / command.name / "given"  # the files that it reads
         self.work = root / command.name / "work"  # where it is called; always the same, as results may hold paths
@@ -54,7 +53,7 @@ class Stage:
         """Call the command once more, undisturbed; what is wrong with the result."""
         ended = self.start().wait(SECONDS)
         if ended.code and not (ended.code == 2 and "already exists" in ended.errors):
-            return [f"afterwards the same command ends with {ended.code}: {ended.errors.strip()[-300:]}"]
+            return [f"afterwards the same command ends with {unforeseen(ended)}"]
         return [ended.fault] * bool(ended.fault) + self.differences()
 
     def differences(self) -> list[str]:
@@ -73,10 +72,8 @@ def killed(stage: Stage, number: int, rng: random.Random) -> list[str]:
         process = stage.start()
         time.sleep(rng.uniform(0, stage.seconds))
         process.send(number)
-        ended = process.wait(10 if number != signal.SIGKILL else 1)
-        if ended.fault:
-            faults.append(f"{signal.Signals(number).name}: {ended.fault}")
-    return faults + [f"{signal.Signals(number).name}: {fault}" for fault in stage.again()]
+        faults.append(process.wait(10 if number != signal.SIGKILL else 1).fault)
+    return [f"{signal.Signals(number).name}: {fault}" for fault in (*filter(None, faults), *stage.again())]
 
 
 def twice_at_once(stage: Stage, rng: random.Random) -> list[str]:
@@ -87,10 +84,9 @@ def twice_at_once(stage: Stage, rng: random.Random) -> list[str]:
         processes.append(stage.start(number=number))
         time.sleep(rng.uniform(0, stage.seconds / 2))
     ended = [process.wait(SECONDS) for process in processes]
-    faults = [each.fault for each in ended if each.fault]
-    faults += [f"code {each.code}: {each.errors.strip()[-200:]}" for each in ended if each.code and not refused(each)]
+    faults = [fault for each in ended for fault in refusal(each)]
     if all(each.code for each in ended):
-        faults.append(f"neither ends: {ended[0].errors.strip()[-200:]} / {ended[1].errors.strip()[-200:]}")
+        faults.append(f"neither ends: {' / '.join(map(unforeseen, ended))}")
     faults += stage.differences() or stage.again()
     return [f"two at once: {fault}" for fault in faults]
 
@@ -104,7 +100,7 @@ def without_space(stage: Stage, rng: random.Random) -> list[str]:
     return [f"no space after {limit} bytes: {fault}" for fault in refusal(ended) + stage.again()]
 
 
-def without_permission(stage: Stage) -> list[str]:
+def without_permission(stage: Stage, rng: random.Random) -> list[str]:
     """Folders that are read-only; afterwards they can be written again."""
     stage.fresh()
     folders = [stage.work, *(path for path in stage.work.rglob("*") if path.is_dir() and path.name != ".home")]
@@ -135,4 +131,8 @@ def refusal(ended: Ended) -> list[str]:
     """What is wrong with the end of a command that could not write, if it could not."""
     if ended.code == 0 or refused(ended):
         return []
-    return [ended.fault or f"code {ended.code}: {ended.errors.strip()[-200:]}"]
+    return [ended.fault or unforeseen(ended)]
+
+
+def unforeseen(ended: Ended) -> str:
+    return f"code {ended.code}: {ended.errors.strip()[-300:]}"

@@ -1,6 +1,7 @@
 """Commands in forked children of this process, which has everything imported: they start in milliseconds."""
 
 import ctypes
+import gc
 import os
 import pkgutil
 import resource
@@ -19,6 +20,8 @@ from types import ModuleType
 
 import structviews
 import structviews.parsing
+from structviews.__main__ import main
+from structviews.cli import console
 
 SECONDS_TO_STOP = 10
 CAPABILITIES_VERSION = 0x20080522
@@ -48,9 +51,6 @@ def import_all() -> None:
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)
-    for name in ("gensim.models", "matplotlib.figure", "tensorboardX", "jinja2", "spacy", "sklearn.linear_model"):
-        with suppress(ImportError):
-            import_module(name)
 
 
 @dataclass
@@ -101,13 +101,20 @@ def start(arguments: Sequence[str], folder: Path, errors: Path, prepare: Callabl
         _enter(folder, errors)
         if prepare:
             prepare()
-        code = _run(arguments)
+        sys.argv = ["structviews", *arguments]
+        main()
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    except BaseException:
+        traceback.print_exc()
     finally:
         sys.stderr.flush()
         os._exit(code)
 
 
 def _enter(folder: Path, errors: Path) -> None:
+    """Make this process as the shell would make it."""
+    gc.freeze()  # memory that is shared with the parent stays so
     os.setpgid(0, 0)
     os.chdir(folder)
     home = str(folder / ".home")
@@ -117,30 +124,13 @@ def _enter(folder: Path, errors: Path) -> None:
     os.dup2(0, 1)
     os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w", buffering=1)
+    console.console.file, console.errors.file = sys.stdout, sys.stderr
     # What started this process is no concern of the workers that a command starts.
     sys.modules["__main__"] = ModuleType("__main__")
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _run(arguments: Sequence[str]) -> int:
-    """The exit code, as Python gives it."""
-    from structviews.__main__ import main
-    from structviews.cli.console import console
-    from structviews.cli.console import errors as told
-
-    console.file, told.file = sys.stdout, sys.stderr
-    sys.argv = ["structviews", *arguments]
     warnings.simplefilter("default")
-    try:
-        main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    except BaseException:
-        traceback.print_exc()
-        return 1
-    return 0
 
 
 def small_files(size: int) -> None:

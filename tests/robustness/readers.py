@@ -89,24 +89,30 @@ def half_done(job: Callable[[Callable[[int, int], None]], object]) -> None:
     raise AssertionError("not stopped")
 
 
-@dataclass(frozen=True)
 class Shared:
     """What samples are made from, each made when it is first asked for."""
 
-    root: Path
+    def __init__(self, root: Path):
+        self.root = root / "shared"
+        self.runs: dict[str, Path] = {}
 
     @cached_property
     def corpus(self) -> Path:
-        return topic_corpus(self.root / "shared" / "x.parsed", documents=6)
+        return topic_corpus(self.root / "x.parsed", documents=6)
 
     @cached_property
     def vectors(self) -> Path:
         words = sorted(count_words(opened(self.corpus)))
-        return write_vectors(self.root / "shared" / "v.vec", words, random_vectors(words, 6))
+        return write_vectors(self.root / "v.vec", words, random_vectors(words, 6))
 
     def run(self, folder: Path, **settings: Any) -> Path:
-        """A run that takes two steps."""
-        return train(small_config(self.corpus, folder, **{"steps": 2} | settings), QUIET)
+        """A run that takes two steps, a copy for each who asks."""
+        key = repr(settings)
+        if key not in self.runs:
+            config = small_config(self.corpus, self.root / f"run{len(self.runs)}", **{"steps": 2} | settings)
+            self.runs[key] = train(config, QUIET)
+        shutil.copytree(self.runs[key], folder)
+        return folder
 
 
 shared = cache(Shared)
@@ -158,11 +164,11 @@ def json_content(data: bytes) -> str:
     return json.dumps(json.loads(data), sort_keys=True)
 
 
-def same_content(name: str, damaged: bytes, original: bytes) -> bool:
+def same_content(damaged: Damage) -> bool:
     """Whether a damaged file says what the original says, as JSON does with other white space."""
-    said = {".json": json_content, ".sha256": bytes.split, ".safetensors": sealed_content}.get(Path(name).suffix)
+    says = {".json": json_content, ".sha256": bytes.split, ".safetensors": sealed_content}.get(damaged.path.suffix)
     try:
-        return said is not None and digest(said(damaged)) == digest(said(original))
+        return says is not None and digest(says(damaged.content)) == digest(says(damaged.original))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
 
@@ -183,23 +189,19 @@ def reading(sample: Sample, damaged: Damage | None = None) -> Callable[[], Any]:
     return read
 
 
-def whole(sample: Sample) -> str:
-    """The hash of what an undamaged sample reads, twice."""
-    first, again = observe([reading(sample)] * 2)
-    assert first.kind == OK, f"{sample.reader.name}: the sample itself is {first.kind}: {first.detail}"
-    assert first == again, f"{sample.reader.name}: two readings of the sample differ"
-    return first.content
-
-
-def outcomes(sample: Sample, original: str, damaged: Collection[Damage]) -> list[Outcome]:
-    """How the readings of damaged samples ended, by the reader's promise."""
+def outcomes(sample: Sample, damaged: Collection[Damage]) -> list[Outcome]:
+    """How the readings of damaged samples ended, by the reader's promise; the undamaged one is read first, twice."""
     reader = sample.reader
-    nothing = [digest(value) for value in reader.missing]
-    found = []
-    for each, outcome in zip(damaged, observe([reading(sample, each) for each in damaged]), strict=True):
-        free = reader.kind == TEXT or each.resealed or (reader.missing and outcome.content in nothing)
-        same = same_content(each.path.name, each.content, each.original)
+    whole, again, *found = observe([reading(sample), reading(sample), *(reading(sample, each) for each in damaged)])
+    assert whole.kind == OK, f"{reader.name}: the sample itself is {whole.kind}: {whole.detail}"
+    assert whole == again, f"{reader.name}: two readings of the sample differ"
+    judgements = []
+    for each, outcome in zip(damaged, found, strict=True):
+        as_missing = reader.missing and outcome.content in map(digest, reader.missing)
+        free = reader.kind == TEXT or each.resealed or as_missing
+        must_refuse = reader.kind == SEALED and not free and not same_content(each)
         names = (each.path.name, *reader.named)
-        must_refuse = reader.kind == SEALED and not free and not same
-        found.append(judged(outcome, names=names, original=None if free else original, must_refuse=must_refuse))
-    return found
+        judgements.append(
+            judged(outcome, names=names, original=None if free else whole.content, must_refuse=must_refuse)
+        )
+    return judgements

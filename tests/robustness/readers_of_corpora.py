@@ -133,14 +133,17 @@ FILES = {
 }
 
 
-def tasks(folder: Path, shared: Shared) -> None:
-    shutil.copytree(DATA / "senteval", folder, dirs_exist_ok=True)
-
-
 def task_reader(task: str, files: str) -> Reader:
+    names = [path.relative_to(DATA / "senteval") for path in DATA.joinpath("senteval").glob(files)]
+
+    def copied(folder: Path, shared: Shared) -> None:
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(DATA / "senteval" / name, folder / name)
+
     # A file that does not fit another may be either.
-    others = " ".join(path.name for path in DATA.joinpath("senteval").glob(files))
-    return reader(TEXT, files, tasks, name=f"task-{task}", named=others)(
+    others = " ".join(name.name for name in names)
+    return reader(TEXT, files, copied, name=f"task-{task}", named=others)(
         lambda folder: read_task(task, folder, allow_partial=True)
     )
 

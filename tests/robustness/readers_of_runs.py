@@ -31,6 +31,15 @@ from structviews.training.trainer import Training
 SENTENCES = [["the", "topic0-1", "of", "it"], ["nobody", "knows"]]
 
 
+ENTRY = {
+    "task": "analogy",
+    "data": "0",
+    "representation": "vector",
+    "settings": {"pool": 3},
+    "scores": {"all": {"a": 0.5}},
+}
+
+
 def vectors_of(run: Path) -> np.ndarray:
     return Embedder.load(run, RandomParser()).encode(SENTENCES)
 
@@ -56,19 +65,9 @@ def expanded(folder: Path, shared: Shared) -> None:
     expand(folder / "run", shared.vectors)
 
 
-@reader(SEALED, "run/expansion.safetensors", expanded)
-def expansion(folder: Path) -> Any:
-    return vectors_of(folder / "run")
-
-
 def with_transformer(folder: Path, shared: Shared) -> None:
     encoder = encoder_folder(folder / "tiny", "bert")
     shared.run(folder / "run", views=("transformer", "seq"), encoder=str(encoder), hidden=32)
-
-
-@reader(SEALED, "run/encoder.safetensors", with_transformer)
-def blueprint(folder: Path) -> Any:
-    return vectors_of(folder / "run")
 
 
 def interrupted(folder: Path, shared: Shared) -> None:
@@ -130,21 +129,14 @@ def predictions(folder: Path) -> Any:
 
 def retrieved(folder: Path, shared: Shared) -> None:
     trained(folder, shared)
-    entry = {
-        "task": "analogy",
-        "data": "0",
-        "representation": "vector",
-        "settings": {"pool": 3},
-        "scores": {"all": {"a": 0.5}},
-    }
-    save_entry(folder / "run", entry)
+    save_entry(folder / "run", ENTRY)
 
 
 @reader(SEALED, "run/retrieval.json", retrieved)
 def retrieval(folder: Path) -> Any:
     run = folder / "run"
     found = load_entries(run, model_checksum(run))
-    save_entry(run, {"task": "x", "data": "0", "representation": "vector", "settings": {}, "scores": {}})
+    save_entry(run, ENTRY | {"task": "x"})
     return found
 
 
@@ -152,18 +144,16 @@ def averaged(folder: Path, shared: Shared) -> None:
     make_baseline("sif", shared.corpus, folder / "run", shared.vectors, None, QUIET)
 
 
-@reader(SEALED, "run/*.safetensors", averaged, name="baseline-run", named="model.safetensors")
-def baseline(folder: Path) -> Any:
-    return vectors_of(folder / "run")
-
-
 def joined(folder: Path, shared: Shared) -> None:
     runs = [shared.run(folder / name, views=("seq", name)) for name in ("avg", "bow")]
     join_runs(runs, folder / "run")
 
 
+@reader(SEALED, "run/expansion.safetensors", expanded, name="expansion")
+@reader(SEALED, "run/encoder.safetensors", with_transformer, name="blueprint")
+@reader(SEALED, "run/*.safetensors", averaged, name="baseline-run", named="model.safetensors")
 @reader(SEALED, "run/members/*/*.safetensors", joined, name="joined", named="model.safetensors")
-def joined_run(folder: Path) -> Any:
+def any_run(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
 
@@ -189,7 +179,7 @@ def with_everything(folder: Path, shared: Shared) -> None:
     scored(folder, shared)
     expand(folder / "run", shared.vectors)
     mark(folder / "run", finished=False)
-    save_entry(folder / "run", {"task": "x", "data": "0", "representation": "vector", "settings": {}, "scores": {}})
+    save_entry(folder / "run", ENTRY)
     write_json(folder / "run" / PULLED, {"repository": "me/x", "commit": "0"})
 
 

@@ -13,7 +13,7 @@ from tiny_encoders import encoder_folder, in_shards
 
 from structviews.encoding import streaming
 from structviews.encoding.embedder import Embedder
-from structviews.evaluation.retrieval import candidates, captions
+from structviews.evaluation.retrieval import captions
 from structviews.evaluation.retrieval.analogy import read_tuples
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
 from structviews.pretrained.states import FrozenEncoder
@@ -151,22 +151,6 @@ def search(folder: Path) -> np.ndarray:
 @reader(CACHE, "pool.txt.vectors/*", searched)
 def pool_of_vectors(folder: Path) -> Any:
     return search(folder)
-
-
-def half_searched(folder: Path, shared: Shared) -> None:
-    with mock.patch.object(candidates, "AT_ONCE", 2):
-        searched(folder, shared)
-    (whole,) = (folder / "pool.txt.vectors").glob("*.npy")
-    whole.with_name(f".{whole.name}.partial").write_bytes(whole.read_bytes()[: 128 + 4 * 16 * 4])
-    whole.unlink()
-    journal = whole.with_suffix(".digests")
-    journal.write_text("".join(journal.read_text().splitlines(keepends=True)[:2]))
-
-
-@reader(CACHE, "pool.txt.vectors/.*.partial pool.txt.vectors/*.digests", half_searched, named="pool.txt.vectors")
-def partial_pool_of_vectors(folder: Path) -> Any:
-    with mock.patch.object(candidates, "AT_ONCE", 2):
-        return search(folder)
 
 
 @reader(TEXT, "pool.txt", searched)

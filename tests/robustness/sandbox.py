@@ -1,12 +1,12 @@
 """Readings in forked children, which may crash, hang or take memory without harm to this process."""
 
 import faulthandler
+import gc
 import hashlib
 import json
 import os
 import re
 import resource
-import select
 import signal
 import sys
 import traceback
@@ -49,44 +49,28 @@ def observe(readings: Sequence[Callable[[], Any]]) -> list[Outcome]:
 
 def _in_child(readings: Sequence[Callable[[], Any]]) -> list[Outcome]:
     """Outcomes of the first readings, at least of one: the last of them may have ended the child."""
-    results, told = os.pipe()
-    with TemporaryFile() as errors:
+    with TemporaryFile() as results, TemporaryFile() as errors:
         child = os.fork()
         if not child:
-            os.close(results)
-            _read_all(readings, told, errors.fileno())
-        os.close(told)
-        text, hung = _collect(results, child)
+            _read_all(readings, results.fileno(), errors.fileno())
         _, status = os.waitpid(child, 0)
+        results.seek(0)
         errors.seek(0)
-        said = errors.read().decode(errors="replace")
-    outcomes = [Outcome(**json.loads(line)) for line in text.splitlines() if line.endswith(b"}")]
-    if len(outcomes) < len(readings):
-        outcomes.append(_of_death(status, said, hung))
-    return outcomes
+        outcomes = [Outcome(**json.loads(line)) for line in results]
+        if len(outcomes) < len(readings):
+            outcomes.append(_of_death(status, " ".join(errors.read().decode(errors="replace").split())[:300]))
+        return outcomes
 
 
-def _collect(results: int, child: int) -> tuple[bytes, bool]:
-    """What a child tells until it ends; one that its own watch did not end is killed."""
-    text, hung = b"", False
-    with os.fdopen(results, "rb", buffering=0) as pipe:
-        while True:
-            if not select.select([pipe], [], [], SECONDS + 5)[0]:
-                hung = True
-                os.kill(child, signal.SIGKILL)
-            if not (more := pipe.read(2**16)):
-                return text, hung
-            text += more
-
-
-def _read_all(readings: Sequence[Callable[[], Any]], told: int, errors: int) -> None:
-    """In the child: read, tell, never return."""
+def _read_all(readings: Sequence[Callable[[], Any]], results: int, errors: int) -> None:
+    """In the child: read, write outcomes, never return. ``faulthandler`` ends what hangs."""
+    gc.freeze()  # memory that is shared with the parent stays so
     os.dup2(errors, 2)
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     os.dup2(0, 1)
     sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    limit = _address_space() + BYTES
+    limit = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     faulthandler.enable(2)
     try:
@@ -94,14 +78,9 @@ def _read_all(readings: Sequence[Callable[[], Any]], told: int, errors: int) -> 
             faulthandler.dump_traceback_later(SECONDS, exit=True, file=2)
             line = json.dumps(asdict(_attempt(reading))).encode() + b"\n"
             faulthandler.cancel_dump_traceback_later()
-            while line:
-                line = line[os.write(told, line) :]
+            os.write(results, line)
     finally:
         os._exit(0)
-
-
-def _address_space() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
 def _attempt(reading: Callable[[], Any]) -> Outcome:
@@ -116,15 +95,14 @@ def _attempt(reading: Callable[[], Any]) -> Outcome:
         return Outcome(kind, f"{what} ({Path(where.filename).name}:{where.lineno} in {where.name})")
 
 
-def _of_death(status: int, said: str, hung: bool) -> Outcome:
+def _of_death(status: int, errors: str) -> Outcome:
     """The outcome of the reading at which a child ended; ``faulthandler`` says where."""
-    where = " ".join(said.split())[:300]
-    if hung or "Timeout (" in said:
-        return Outcome("hang", f"over {SECONDS} s ({where})")
+    if "Timeout (" in errors:
+        return Outcome("hang", f"over {SECONDS} s ({errors})")
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
-        return Outcome("memory" if NO_MEMORY.search(said) else "crash", f"{name} ({where})")
-    return Outcome("crash", f"exit code {os.waitstatus_to_exitcode(status)} ({where})")
+        return Outcome("memory" if NO_MEMORY.search(errors) else "crash", f"{name} ({errors})")
+    return Outcome("crash", f"exit code {os.waitstatus_to_exitcode(status)} ({errors})")
 
 
 def digest(value: Any) -> str:
@@ -147,8 +125,8 @@ def _feed(sha: Any, value: Any) -> None:
         sha.update(value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass"))
     elif hasattr(value, "__iter__") and not isinstance(value, Path):
         sha.update(b"(")
-        for each in value:
-            _feed(sha, each)
+        for item in value:
+            _feed(sha, item)
             sha.update(b",")
         sha.update(b")")
     else:
@@ -156,19 +134,17 @@ def _feed(sha: Any, value: Any) -> None:
 
 
 def judged(outcome: Outcome, *, names: Sequence[str], original: str | None, must_refuse: bool) -> Outcome:
-    """An outcome by the reader's promise.
+    """An outcome of reading a damaged sample, by the reader's promise.
 
     Args:
-        outcome: of reading a damaged sample.
         names: one of which a refusal must have: the damaged file's, or that of its folder.
         original: the hash that the content must still have; None if any content will do.
         must_refuse: whether reading without an error is a fault even with the right content.
     """
-    if outcome.kind == REFUSED:
-        if "\n" in outcome.detail:
-            return replace(outcome, kind="two lines")
-        if not any(name in outcome.detail for name in names):
-            return replace(outcome, kind="unnamed")
+    if outcome.kind == REFUSED and "\n" in outcome.detail:
+        return replace(outcome, kind="two lines")
+    if outcome.kind == REFUSED and not any(name in outcome.detail for name in names):
+        return replace(outcome, kind="unnamed")
     if outcome.kind == OK and (must_refuse or original not in (None, outcome.content)):
         same = "the same" if outcome.content == original else "another"
         return Outcome("believed", f"no error, {same} content")

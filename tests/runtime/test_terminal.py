@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 from rich.table import Table as RichTable
-from rich.text import Text
 
 import structviews
 from structviews.runtime import terminal
@@ -37,18 +36,13 @@ def table_of(cell):
     return table
 
 
-def of_text(name):
-    return table_of(Text(name))
-
-
-@pytest.mark.parametrize(("make", "is_terminal"), [(str, True), (table_of, False), (of_text, True)])
+@pytest.mark.parametrize(("make", "is_terminal"), [(str, True), (table_of, False)])
 def test_no_control_reaches_a_terminal(make, is_terminal):
     file = io.StringIO()
     Terminal(file=file, force_terminal=is_terminal, width=80).print(make(f"x{COPY}\u202ey"))
     written = RICH.sub("", file.getvalue())
     assert visible(written) == written
-    # Of texts that are not strings, rich itself drops the bell, and cuts them to their width without the escapes.
-    assert (f"x{COPY_SHOWN}\\u202ey" if make in (str, table_of) else r"x\x1b]52;c;aG") in written
+    assert f"x{COPY_SHOWN}\\u202ey" in written
 
 
 @pytest.mark.parametrize(("name", "make"), [("[bold]x[/y]", str), (":heart:", table_of)])
@@ -114,14 +108,7 @@ def drawn(bar, width):
 
 
 @pytest.mark.usefixtures("clock")
-@pytest.mark.parametrize(
-    ("width", "what"),
-    [
-        (200, "[x] encoding"),
-        (40, "[x] encoding"),
-        (60, "runs/a-name-of-a-run-that-takes-more-than-a-line-of-it-all"),
-    ],
-)
+@pytest.mark.parametrize(("width", "what"), [(200, "[x] encoding"), (60, f"runs/{'a-long-name-' * 5}")])
 def test_nothing_is_cut_at_any_width(width, what):
     bar = Bar(console_of(width), what, "sentences")
     bar(0, 3000)
