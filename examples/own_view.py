@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from structviews import Embedder
-from structviews.kernels.initialisation import xavier
+from structviews.kernels.cells import xavier
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 from structviews.runs.config import TrainConfig

@@ -13,15 +13,14 @@ from torch import Tensor, nn
 
 from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
-from structviews.kernels.initialisation import he, open_gates
+from structviews.kernels.cells import he, open_gates
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
 from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.views import VIEWS
-from structviews.views.view import Encoded, View, create_view
-from structviews.views.word_tables import FixedWords, Words, WordTable
+from structviews.views.view import Encoded, FixedWords, View, Words, WordTable, create_view
 from structviews.words import FIXED
 from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import VIEWS_OWN
@@ -161,11 +160,6 @@ class Model(nn.Module):
     def needs(self) -> frozenset[str]:
         """The structures that the views read."""
         return frozenset(view.needs for view in self.views)
-
-    @property
-    def reads_neighbours(self) -> bool:
-        """Whether some objective learns from which sentences are neighbours in a text."""
-        return any(channel.objective.reads_neighbours for _, channel in self.each())
 
     @property
     def context_needs(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ Either way, the module registers what it defines with the decorator ``register``
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -42,15 +43,10 @@ class Registry(Generic[T]):
 
     def register(self, name: str) -> Callable[[C], C]:
         """Decorator: ``add`` a class or a function under ``name``."""
+        return partial(self.add, name)  # type: ignore[return-value]  # no type says that C is a T
 
-        def add(part: C) -> C:
-            self.add(name, part)  # type: ignore[arg-type]  # a decorator cannot express that it is a T
-            return part
-
-        return add
-
-    def add(self, name: str, part: T) -> None:
-        """Register an object under ``name``.
+    def add(self, name: str, part: T) -> T:
+        """Register an object under ``name``, and return it.
 
         Raises:
             ValueError: if the name is taken.
@@ -58,6 +54,7 @@ class Registry(Generic[T]):
         if name in self._known:
             raise ValueError(f"the {self.kind} {name!r} is already registered")
         self._known[name] = part
+        return part
 
     def __getitem__(self, name: str) -> T:
         """The object registered under ``name``.

@@ -20,8 +20,7 @@ import numpy as np
 
 from benchmarks.corpora import random_corpus
 from benchmarks.measure import megabytes
-from structviews.batches.order import epoch_batches, held_out, n_batches
-from structviews.batches.reader import CorpusReader, prefetch
+from structviews.batches.reader import CorpusReader, epoch_batches, held_out, n_batches, prefetch
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.words.vocabulary import Vocabulary
 

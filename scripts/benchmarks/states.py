@@ -22,8 +22,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import AutoModel, BertConfig, PreTrainedTokenizerFast
 
 from benchmarks.measure import table
-from structviews.batches.order import epoch_batches
-from structviews.batches.reader import CorpusReader
+from structviews.batches.reader import CorpusReader, epoch_batches
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_subset
 from structviews.pretrained.loading import load_encoder

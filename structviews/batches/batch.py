@@ -3,7 +3,7 @@
 Shapes: B sentences in the batch, n words in total, U distinct ones.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -13,8 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structviews.batches.shared_trees import SharedFamilies, SharedPairs, shared_constituency, shared_dependency
-from structviews.batches.trees import NodeRows, TreeBatch, constituency_trees, dependency_trees, node_rows
+from structviews.batches.trees import (
+    NodeRows,
+    SharedFamilies,
+    SharedPairs,
+    TreeBatch,
+    constituency_trees,
+    dependency_trees,
+    node_rows,
+    shared_constituency,
+    shared_dependency,
+)
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, heights
 from structviews.pretrained.alignment import Aligner, SentencePieces
@@ -181,12 +190,11 @@ def collate(
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = [s.tokens for s in sentences]
-    columns: dict[str, Array] = {}
-    if "dependency" in needs:
-        columns["heads"] = _joined(s.heads for s in sentences)
+    lists = [name for kind in needs for name in COLUMNS[kind] if name in ("heads", "left", "right")]
+    columns = {n: np.fromiter(chain.from_iterable(getattr(s, n) for s in sentences), np.int64) for n in lists}
+    if "heads" in columns:
         columns["dep_height"] = heights(dependency_parents(columns["heads"], lengths))
-    if "constituency" in needs:
-        columns["left"], columns["right"] = _joined(s.left for s in sentences), _joined(s.right for s in sentences)
+    if "left" in columns:
         columns["const_height"] = heights(constituency_parents(columns["left"], columns["right"], lengths))
     return assemble(
         {name: WordIds.of(*vocabulary.look_up(words)) for name, vocabulary in vocabularies.items()},
@@ -197,10 +205,6 @@ def collate(
         pieces=aligner.read(words) if aligner else None,
         merged=merged,
     )
-
-
-def _joined(lists: Iterable[Sequence[int]]) -> Array:
-    return np.fromiter(chain.from_iterable(lists), dtype=np.int64)
 
 
 def assemble(
@@ -224,8 +228,8 @@ def assemble(
     if "left" in columns and not merged:
         constituency = constituency_trees(columns["left"], columns["right"], columns["const_height"], lengths)
 
-    def over_trees(words: WordIds) -> WordIds:
-        """The same words with their rows as nodes of these trees, or with the trees merged."""
+    over_trees = {}  # the words with their rows as nodes of these trees, or with the trees merged
+    for name, words in ids.items():
         numbers, n = words.inverse.numpy(), len(words.distinct)
         rows: dict[str, Any] = {}
         if dependency is not None:
@@ -237,10 +241,9 @@ def assemble(
         elif "left" in columns:
             pairs = columns["left"], columns["right"]
             rows["constituency"] = shared_constituency(*pairs, columns["const_height"], lengths, numbers, n)
-        return replace(words, **rows)
-
+        over_trees[name] = replace(words, **rows)
     return Batch(
-        ids={name: over_trees(words) for name, words in ids.items()},
+        ids=over_trees,
         lengths=lengths,
         document=to_tensor(document.astype(np.int64)),
         position=to_tensor(position.astype(np.int64)),

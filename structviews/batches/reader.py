@@ -1,4 +1,4 @@
-"""Reading batches from a parsed corpus, vectorised from column to tensor.
+"""Reading batches from a parsed corpus, vectorised from column to tensor; held-out sentences and an epoch's batches.
 
 Shapes: B sentences in the batch, n words in total.
 """
@@ -17,7 +17,7 @@ from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.states import ContextualWords, each_its_own
 from structviews.pretrained.stored_states import StoredStates
-from structviews.runtime.arrays import Array, row_hashes, starts_of, word_hashes
+from structviews.runtime.arrays import Array, mix, row_hashes, starts_of, word_hashes
 from structviews.words.vocabulary import Vocabulary
 
 T = TypeVar("T")
@@ -122,7 +122,11 @@ class CorpusReader:
 
         Runs of consecutive sentences are copied as blocks, which is fast.
         """
-        runs = list(self._runs(rows))
+        shards = np.searchsorted(self._starts, rows, side="right") - 1
+        firsts = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(shards, prepend=-1) != 0))
+        starts = rows[firsts] - self._starts[shards[firsts]]
+        bounds = np.stack([shards[firsts], starts, starts + np.diff(firsts, append=len(rows))], axis=1)
+        runs = [Run(self._shard(number), start, stop, number) for number, start, stop in bounds.tolist()]
         found = {name: self._look_up(name, runs) for name in self.vocabularies}
         lengths = np.concatenate([np.diff(run.offsets) for run in runs])
         pieces = None
@@ -162,16 +166,6 @@ class CorpusReader:
             return vocabulary.look_up([sentence for run in runs for sentence in run.sentences])
         return np.concatenate([run.shard.ids[name][run.of("tokens")] for run in runs]), None
 
-    def _runs(self, rows: Array) -> Iterator[Run]:
-        """The rows as runs of consecutive sentences within a shard."""
-        shards = np.searchsorted(self._starts, rows, side="right") - 1
-        firsts = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(shards, prepend=-1) != 0))
-        numbers = shards[firsts]
-        starts = rows[firsts] - self._starts[numbers]
-        stops = starts + np.diff(firsts, append=len(rows))
-        for number, start, stop in zip(numbers.tolist(), starts.tolist(), stops.tolist(), strict=True):
-            yield Run(self._shard(number), start, stop, number)
-
     def _load_shard(self, number: int) -> Shard:
         table = self.corpus.shard(number)
         columns, words, ids, hashes = {}, [], {}, np.zeros(0, np.uint64)
@@ -198,3 +192,63 @@ def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:
             yield cast("T", item)
     finally:
         worker.shutdown(cancel_futures=True)
+
+
+def indivisible(documents: Array, reads_neighbours: bool) -> Array:
+    """What is held out, or dealt to processes, as a whole ``(n,)``: documents ``(n,)``.
+
+    A single document counts as lines in no order if no neighbours are read; these may be dealt one by one.
+    """
+    if reads_neighbours or (documents != documents[:1]).any():
+        return documents
+    return np.arange(len(documents))
+
+
+def held_out(documents: Array, seed: int, fraction: float) -> Array:
+    """Which sentences are held out for validation, ``(n,)`` bool, by a seeded hash of their document ``(n,)``.
+
+    Adding documents to a corpus does not move the others. If the hash selects none of several documents, the one with
+    the lowest hash is held out, unless the ``fraction`` is 0.
+    """
+    # A document's sentences are contiguous, so hash each document once.
+    firsts = np.flatnonzero(np.diff(documents, prepend=-1))
+    hashes = mix(documents[firsts].astype(np.uint64) + mix(np.array([seed], dtype=np.uint64)))
+    chosen = hashes < np.uint64(min(int(fraction * 2**64), 2**64 - 1))
+    if fraction > 0 and not chosen.any() and (hashes != hashes[:1]).any():
+        chosen = hashes == hashes.min()
+    return np.repeat(chosen, np.diff(firsts, append=len(documents)))
+
+
+def epoch_batches(rows: Array, size: int, seed: int, epoch: int, *, shuffled: bool = False) -> Iterator[Array]:
+    """The rows of an epoch's batches: consecutive ``rows (n,)``, cut at a random offset, in random order.
+
+    Sentences keep their order within a batch, since they are one another's contexts. The sentences
+    before the offset form one batch with those left over at the end. If ``shuffled``, a batch is random sentences
+    instead, in ascending order.
+    """
+    if len(rows) <= size:
+        yield rows
+        return
+    rng, offset, n_full = _cut(len(rows), size, seed, epoch)
+    if shuffled:
+        rows = rng.permutation(rows)
+    for number in rng.permutation(n_batches(len(rows), size, seed, epoch)):
+        start = offset + number * size
+        whole = number < n_full
+        batch = rows[start : start + size] if whole else np.concatenate([rows[:offset], rows[offset + n_full * size :]])
+        yield np.sort(batch) if shuffled else batch
+
+
+def n_batches(n_rows: int, size: int, seed: int, epoch: int) -> int:
+    """Number of batches of ``epoch_batches``."""
+    if n_rows <= size:
+        return 1
+    _, _, n_full = _cut(n_rows, size, seed, epoch)
+    return n_full + (n_rows > n_full * size)
+
+
+def _cut(n_rows: int, size: int, seed: int, epoch: int) -> tuple[np.random.Generator, int, int]:
+    """An epoch's random generator, its offset and its number of full batches."""
+    rng = np.random.default_rng([seed, epoch])
+    offset = int(rng.integers(0, size))
+    return rng, offset, (n_rows - offset) // size

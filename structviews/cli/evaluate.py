@@ -96,7 +96,7 @@ def evaluate_runs(
 
     Example: structviews eval runs/dep-const --senteval senteval --tasks MR,SUBJ,TREC,SICK-R
     """
-    from structviews.encoding.kinds.external import given_run
+    from structviews.encoding.kinds.baseline import given_run
     from structviews.evaluation.senteval.protocols import PROTOCOLS
     from structviews.evaluation.senteval.scoring import Scored, score_with_bar
     from structviews.evaluation.senteval.suite import covered_tasks

@@ -44,7 +44,11 @@ def statistics_of(corpus: ParsedCorpus) -> dict[str, Any]:
         for name, frequencies in names.items():
             found = pc.list_flatten(table[name]).value_counts().to_pylist()
             frequencies.update({each["values"]: each["counts"] for each in found if each["values"]})
-        in_columns.update({name: bytes_of(table[name].chunk(0), codec) for name in table.column_names})
+        for name in table.column_names:  # the buffers in the file, without metadata
+            array = table[name].chunk(0)
+            values = array.values if pa.types.is_list(array.type) else array
+            buffers = array.buffers() + (values.dictionary.buffers() if pa.types.is_dictionary(values.type) else [])
+            in_columns[name] += sum(len(pa.compress(b, codec, asbytes=True)) if codec else b.size for b in buffers if b)
     size = sum(shard["bytes"] for shard in manifest["shards"])
     on_disk = {**in_columns, "rest": size - in_columns.total(), "total": size}
     return {
@@ -74,30 +78,18 @@ def sizes_of(table: pa.Table, corpus: ParsedCorpus) -> dict[str, Array]:
     if corpus.has_constituents:
         roots = np.cumsum(2 * lengths - 1) - 1
         found["binary constituency depth"] = numbers(table, "const_height")[roots]
-        found["children of a constituent"] = constituents_children(table)
+        # Before binarisation, leaves excluded; a unary chain is one node.
+        parent = constituency_parents(numbers(table, "left"), numbers(table, "right"), lengths)
+        labels, is_root = strings(table, "labels"), parent < 0
+        named = pc.not_equal(labels.dictionary, "").to_numpy(zero_copy_only=False)[labels.indices.to_numpy()]
+        stays = named | is_root | (numbers(table, "const_height") == 0)
+        # For each node its closest ancestor that stays, itself included.
+        closest = np.where(stays, np.arange(len(stays)), parent)
+        while not np.array_equal(further := closest[closest], closest):
+            closest = further
+        children = np.bincount(closest[parent[stays & ~is_root]])
+        found["children of a constituent"] = children[children > 0]
     return found
-
-
-def constituents_children(table: pa.Table) -> Array:
-    """Number of children of each constituent before binarisation, leaves excluded; a unary chain is one node."""
-    parent = constituency_parents(numbers(table, "left"), numbers(table, "right"), sizes(table, "tokens"))
-    labels = strings(table, "labels")
-    named = pc.not_equal(labels.dictionary, "").to_numpy(zero_copy_only=False)[labels.indices.to_numpy()]
-    is_root = parent < 0
-    stays = named | is_root | (numbers(table, "const_height") == 0)
-    # For each node its closest ancestor that stays, itself included.
-    closest = np.where(stays, np.arange(len(stays)), parent)
-    while not np.array_equal(further := closest[closest], closest):
-        closest = further
-    children = np.bincount(closest[parent[stays & ~is_root]])
-    return children[children > 0]
-
-
-def bytes_of(array: pa.Array, codec: str | None) -> int:
-    """Size of an array's buffers in a file, without metadata."""
-    values = array.values if pa.types.is_list(array.type) else array
-    buffers = array.buffers() + (values.dictionary.buffers() if pa.types.is_dictionary(values.type) else [])
-    return sum(len(pa.compress(each, codec, asbytes=True)) if codec else each.size for each in buffers if each)
 
 
 def summary(counts: Counter[int]) -> dict[str, float]:

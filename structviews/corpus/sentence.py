@@ -194,7 +194,10 @@ def plain_text(tokens: Sequence[str]) -> str:
                 open_quotes.remove(word)
             continue
         joins = word in JOINS and 0 < i < len(words) - 1
-        attached = glued or joins or NO_SPACE_BEFORE.fullmatch(word) or (i and _belong(words[i - 1], word))
+        before = words[i - 1] if i else ""
+        attached = glued or joins or NO_SPACE_BEFORE.fullmatch(word) or (before.lower(), word) in HALVES
+        if before and UNSPACED.match(before[-1]) and UNSPACED.match(word):
+            attached = True
         text += word if attached else f" {word}"
         glued = joins or bool(NO_SPACE_AFTER.fullmatch(word))
     return text
@@ -212,8 +215,3 @@ def _closes_an_earlier(words: Sequence[str], i: int) -> bool:
     if words[i] in after:  # "It is," he said, "so.": the next one opens, after a comma
         return after[0][0].islower() and after[after.index(words[i]) - 1] in ENDS
     return not after or after[0][0].islower()
-
-
-def _belong(one: str, other: str) -> bool:
-    """Whether two tokens are one word."""
-    return (one.lower(), other) in HALVES or bool(UNSPACED.match(one[-1]) and UNSPACED.match(other))

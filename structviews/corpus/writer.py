@@ -162,7 +162,12 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
     """
     check_alike(corpora)
     manifests = [corpus.manifest for corpus in corpora]
-    settings = shared_settings([manifest["settings"] for manifest in manifests])
+    limits: list[Any] = [manifest["settings"].get("max_tokens") for manifest in manifests]
+    settings = {  # that all share, and the largest limit on sentence length
+        key: value
+        for key, value in manifests[0]["settings"].items()
+        if all(other["settings"].get(key) == value for other in manifests)
+    } | ({} if None in limits else {"max_tokens": max(limits)})
     form = Form.of({"settings": settings})
     first, parts, shards = 0, list[dict[str, Any]](), list[ShardEntry]()
     with new_folder(out) as folder:
@@ -219,14 +224,6 @@ def difference(kind: str, this: Any, other: Any) -> str:
         return f"the text of {' and '.join(this) or 'no'} files"
     name = next(key for key in ("name", *this, *other) if this.get(key) != other.get(key))
     return f"{kind} {this['name']}" if name == "name" else f"{kind} {this['name']} with {name} {this.get(name)}"
-
-
-def shared_settings(settings: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Settings that all corpora share, and the largest limit on sentence length."""
-    first, *others = settings
-    shared = {key: value for key, value in first.items() if all(other.get(key) == value for other in others)}
-    limits: list[Any] = [each.get("max_tokens") for each in settings]
-    return shared if None in limits else shared | {"max_tokens": max(limits)}
 
 
 def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[str]:

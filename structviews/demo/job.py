@@ -7,7 +7,7 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from structviews.batches.order import held_out
+from structviews.batches.reader import held_out
 from structviews.demo.measure import Yardstick, result_table
 from structviews.demo.python_docs import write_corpus
 from structviews.encoding.embedder import Embedder

@@ -34,7 +34,7 @@ from structviews.runtime.files import writing
 from structviews.runtime.seals import damaged, read_tensors, write_arrays
 from structviews.runtime.terminal import OnProgress
 from structviews.views import VIEWS
-from structviews.views.word_tables import Words
+from structviews.views.view import Words
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors

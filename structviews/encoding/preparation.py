@@ -186,34 +186,29 @@ def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
         raise InputError(f"sentences of shape {tuple(shape)}: give a list, or one column of a table, by its name")
     if isinstance(sentences, bytes | bytearray | Mapping) or not isinstance(sentences, Iterable):
         raise InputError(f"{short(sentences)}: give a list of sentences")
-    return [sentence_of(i, each) for i, each in enumerate(sentences)]
-
-
-def sentence_of(index: int, value: Any) -> Sentence:
-    """A text, a parsed sentence, or a tuple of words; SentenceError if the value is none of them.
-
-    Half a character (a lone surrogate) is refused, as no file or word list can hold it.
-    """
-    sentence: Sentence
-    if isinstance(value, ParsedSentence):
-        sentence, text = value, " ".join(value.tokens)
-    elif isinstance(value, str):
-        sentence = text = str(value)  # elements of a numpy array are numpy strings
-    elif isinstance(value, bytes | bytearray) or not (
-        isinstance(value, Sequence) or (isinstance(value, np.ndarray) and value.ndim == 1)
-    ):
-        raise SentenceError(index, f"{short(value)} is not a sentence: give a text, a list of words or a parsed one")
-    else:
-        for number, word in enumerate(value, 1):
-            if not isinstance(word, str):
-                raise SentenceError(index, f"word {number} is {short(word)}: a word must be text")
-        sentence, text = tuple(map(str, value)), " ".join(value)
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        half = f"U+{ord(text[error.start]):04X}"
-        raise SentenceError(index, f"{text[:60]!r}: half a character, {half}: read the text as UTF-8") from None
-    return sentence
+    found: list[Sentence] = []
+    for index, value in enumerate(sentences):
+        each: Any = value
+        if isinstance(each, ParsedSentence):
+            text = " ".join(each.tokens)
+        elif isinstance(each, str):
+            each = text = str(each)  # elements of a numpy array are numpy strings
+        elif isinstance(each, bytes | bytearray) or not (
+            isinstance(each, Sequence) or (isinstance(each, np.ndarray) and each.ndim == 1)
+        ):
+            raise SentenceError(index, f"{short(each)} is not a sentence: give a text, a list of words or a parsed one")
+        else:
+            for number, word in enumerate(each, 1):
+                if not isinstance(word, str):
+                    raise SentenceError(index, f"word {number} is {short(word)}: a word must be text")
+            each, text = tuple(map(str, each)), " ".join(each)
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:  # which no file or word list can hold
+            half = f"U+{ord(text[error.start]):04X}"
+            raise SentenceError(index, f"{text[:60]!r}: half a character, {half}: read the text as UTF-8") from None
+        found.append(each)
+    return found
 
 
 def short(value: Any) -> str:

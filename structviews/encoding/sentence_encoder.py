@@ -24,8 +24,7 @@ from structviews.parsing.parser import Parser
 from structviews.runs.folder import check_outside
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
-from structviews.views.view import Encoded
-from structviews.views.word_tables import WordTable
+from structviews.views.view import Encoded, WordTable
 
 
 @dataclass(frozen=True)

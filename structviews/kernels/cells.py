@@ -5,6 +5,8 @@ written once and run four ways: level by level in training (``run_levels``), ove
 (``run_merged``), node by node as the reference (``run_nodes``), and as messages in DGL. A cell may also have passes
 written by hand, which give the same faster and register themselves in ``LEVEL_PASSES`` and ``MERGED_PASSES``.
 
+Here too: how cells and other modules begin, by default with Xavier weights and zero biases (structured views 4.1).
+
 Shapes: U distinct words, P numbers of a word, B sentences, N nodes, R rows (``trees.NodeRows``), E edges, H hidden
 size; M nodes of a level with K children in all.
 """
@@ -12,14 +14,14 @@ size; M nodes of a level with K children in all.
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.batches.shared_trees import SharedTrees
-from structviews.batches.trees import Level, NodeRows, TreeBatch
+from structviews.batches.trees import Level, NodeRows, SharedTrees, TreeBatch, blocks
 from structviews.kernels.steps import sums_by_group
 from structviews.runtime.products import ROWS
 
@@ -267,11 +269,14 @@ def run_merged(cell: TreeCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
     """States ``(R, H)`` of a cell's equations over merged trees; ``vectors (U, X)`` are those of the distinct words."""
     x = cell.of_words(vectors).to(vectors.dtype).index_select(0, trees.words)
     buffers: State = ()
-    for rows, family in trees.blocks(ROWS):
-        if family is None:
+    every = (each for start, stop in pairwise(trees.levels) for each in blocks(start, stop, ROWS))
+    for rows in every:
+        if rows.start < trees.levels[1]:
             state = cell.leaf(x[rows])
         else:
-            below, starts = family
+            inner = slice(rows.start - trees.levels[1], rows.stop - trees.levels[1] + 1)
+            first, last = trees.starts[inner][[0, -1]].tolist()
+            below, starts = trees.children[first:last], trees.starts[inner] - first
             places = torch.arange(len(below), device=below.device)
             parent = torch.searchsorted(starts, places, right=True) - 1
             add = partial(sums_by_group, places=places, starts=starts, has_end=True)
@@ -323,3 +328,40 @@ def run_nodes(cell: TreeCell, vectors: Tensor, trees: TreeBatch) -> Results:
         return hidden, hidden[trees.roots], None
     attention = [weights[node] for node in trees.children.tolist()]
     return hidden, hidden[trees.roots], torch.stack(attention) if attention else vectors.new_zeros(0)
+
+
+def xavier(module: nn.Module, gates: dict[str, int] | None = None) -> None:
+    """Xavier-initialise a module's weights, each gate's matrix separately, and zero its biases.
+
+    ``gates`` is the number of gates stacked in the rows of a parameter, by its name; 1 by default.
+    """
+    for name, parameter in module.named_parameters():
+        if parameter.dim() < 2:
+            nn.init.zeros_(parameter)
+        else:
+            for block in parameter.detach().chunk((gates or {}).get(name, 1)):
+                nn.init.xavier_uniform_(block)
+
+
+def he(module: nn.Module) -> None:
+    """Reinitialise a module's weights as in He et al. 2015: normal with variance 2 / fan-in; biases are kept."""
+    for parameter in module.parameters():
+        if parameter.dim() >= 2:
+            nn.init.kaiming_normal_(parameter, nonlinearity="relu")
+
+
+def open_gates(module: nn.Module, bias: float) -> None:
+    """Set the biases of the reset and update gates of a module's GRUs, and of the forget gates of its LSTMs.
+
+    Those of Tree-LSTMs stay. PyTorch adds two biases for each gate; only the input bias is set.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.GRU | nn.LSTM):
+            # The gates are r, z, n or i, f, g, o.
+            gates = slice(0 if isinstance(part, nn.GRU) else part.hidden_size, 2 * part.hidden_size)
+            for name, parameter in part.named_parameters():
+                if name.startswith("bias_ih"):
+                    nn.init.constant_(parameter.detach()[gates], bias)
+        elif isinstance(part, TreeCell):
+            for gate in part.gate_biases():
+                nn.init.constant_(gate.detach(), bias)

@@ -17,8 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from structviews.batches.trees import NodeRows, TreeBatch
 from structviews.kernels import steps
-from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state
-from structviews.kernels.initialisation import xavier
+from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state, xavier
 
 
 class ChildSumCell(TreeCell):

@@ -8,7 +8,7 @@ from torch.nn.functional import embedding
 
 import structviews.kernels.inference  # noqa: F401 - registers its passes
 from structviews.batches.batch import Batch, WordIds
-from structviews.batches.shared_trees import SharedTrees
+from structviews.batches.trees import SharedTrees
 from structviews.kernels import BACKENDS, message_passing
 from structviews.kernels.cells import LEVEL_PASSES, MERGED_PASSES, Results, TreeCell, run_levels, run_merged, run_nodes
 

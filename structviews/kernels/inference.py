@@ -5,7 +5,7 @@ goes through its gates in blocks of rows that stay in the cache. Weights are fol
 (``products``). These are the passes written by hand, for the Tree-LSTMs; other cells run as ``cells.run_merged``.
 Products may be in bf16, all else has the dtype of the word vectors.
 
-Shapes as in ``shared_trees``; H hidden size, X input size, G gates, m rows of a block.
+Shapes as in ``batches.trees``; H hidden size, X input size, G gates, m rows of a block.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from structviews.batches.shared_trees import SharedFamilies, SharedPairs, SharedTrees
-from structviews.batches.trees import blocks
+from structviews.batches.trees import SharedFamilies, SharedPairs, SharedTrees, blocks
 from structviews.kernels.cells import MERGED_PASSES
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
@@ -44,8 +43,14 @@ class MergedBinary:
         c[:n_leaves] = 0
         for rows in blocks(0, n_leaves, ROWS):
             open_gates(self.of_word(vectors[rows]).to(h.dtype), c[rows], h[rows])
-        if len(h) - n_leaves <= FEW:
-            self._fill_few(trees, c, h)
+        if len(h) - n_leaves <= FEW:  # one product for a level
+            sizes = [stop - start for start, stop in pairwise(trees.levels[1:])]
+            split = trees.children.split([2 * size for size in sizes])
+            cells, states = (each[n_leaves:].split(sizes) for each in (c, h))  # in a third of the time of slices
+            for size, both, c_own, h_own in zip(sizes, split, cells, states, strict=True):
+                gates = self.of_both(h.index_select(0, both).view(size, -1)).to(h.dtype)
+                left, right = c.index_select(0, both).view(size, 2, -1).unbind(1)
+                _open_pairs(gates, left, right, c_own, h_own)
             return
         # What leaves send to their parents; that of inner nodes is only calculated where it is read.
         sent = [
@@ -69,16 +74,6 @@ class MergedBinary:
                             leaves = places[side][skipped + begin : skipped + end]
                             write(gates[begin:end], sent[side].index_select(0, leaves))
                 _open_pairs(gates, c.index_select(0, left), c.index_select(0, right), c[rows], h[rows])
-
-    def _fill_few(self, trees: SharedPairs, c: Tensor, h: Tensor) -> None:
-        """Fill in cells and states ``(R, H)`` of the inner nodes, by one product for a level."""
-        sizes = [stop - start for start, stop in pairwise(trees.levels[1:])]
-        below = trees.children.split([2 * size for size in sizes])
-        cells, states = (each[trees.levels[1] :].split(sizes) for each in (c, h))  # in a third of the time of slices
-        for size, children, c_own, h_own in zip(sizes, below, cells, states, strict=True):
-            gates = self.of_both(h.index_select(0, children).view(size, -1)).to(h.dtype)
-            left, right = c.index_select(0, children).view(size, 2, -1).unbind(1)
-            _open_pairs(gates, left, right, c_own, h_own)
 
 
 class MergedChildSum:
@@ -108,15 +103,10 @@ class MergedChildSum:
             query = of_head[rows, size:]
             query.mul_(torch.linalg.vecdot(query, query).add_(EPSILON).rsqrt_()[:, None])  # to unit length
         sent = scratch("sent", len(h), self.of_child.outputs, h)
-
-        def send(start: int, stop: int) -> None:
-            for rows in blocks(start, stop, ROWS):
-                sent[rows] = self.of_child(h[rows])
-
         c[:n_leaves] = 0
         for rows in blocks(0, n_leaves, ROWS):
             open_gates(of_word.index_select(0, trees.words[rows]), c[rows], h[rows])
-        send(0, n_leaves)
+            sent[rows] = self.of_child(h[rows])
         first_child = trees.starts.tolist()  # all at once: reading one number of a tensor takes long
         places = torch.arange(len(trees.children), device=h.device)
         for (start, stop), n in zip(pairwise(trees.levels[1:]), trees.n_children, strict=True):
@@ -138,7 +128,8 @@ class MergedChildSum:
                 c[rows] = sums_by_group(cells, place, starts, has_end=True)
                 gates = of_word.index_select(0, trees.words[rows])
                 open_gates(gates.add_(self.of_sum(h_sum)), c[rows], h[rows])
-            send(start, start + n)
+            for rows in blocks(start, start + n, ROWS):
+                sent[rows] = self.of_child(h[rows])
 
 
 @torch.no_grad()

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.batches.trees import Level, NodeRows, TreeBatch
+from structviews.batches.trees import NodeRows, TreeBatch
 from structviews.kernels import steps
-from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state
-from structviews.kernels.initialisation import xavier
+from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state, xavier
 
 
 class BinaryCell(TreeCell):
@@ -93,18 +92,16 @@ class _Binary(torch.autograd.Function):
         c = torch.empty_like(h, dtype=torch.promote_types(x.dtype, torch.float32))
         sent, gates = x.new_empty(len(h), 5 * size), x.new_empty(n_inner, 5 * size)
 
-        def send(left: slice, right: slice) -> None:
-            steps.multiply(h[left], w_left.T, b_pair, out=sent[left])
-            steps.multiply(h[right], w_right.T, out=sent[right])
-
         c[leaves] = 0
         ops, children = steps.on(x.device), rows.of_nodes.index_select(0, trees.children).view(-1, 2)
         ops.open_gates(leaf_gates, c[leaves], h[leaves])
-        send(*sides_of(leaves, rows.sides)[:2])
-        for level in trees.upper_levels():
-            at = rows.at(level)
-            ops.open_pairs(children[level.inner], sent, c, gates[level.inner], at, h[at])
-            send(*sides_of(at, level.sides)[:2])
+        for level in (None, *trees.upper_levels()):  # None: the leaves
+            at, sides = (rows.at(level), level.sides) if level else (leaves, rows.sides)
+            if level:
+                ops.open_pairs(children[level.inner], sent, c, gates[level.inner], at, h[at])
+            left, right, _ = sides_of(at, sides)
+            steps.multiply(h[left], w_left.T, b_pair, out=sent[left])
+            steps.multiply(h[right], w_right.T, out=sent[right])
         ctx.trees, ctx.rows, ctx.children = trees, rows, children
         ctx.save_for_backward(x_leaf, w_word, w_left, w_right, leaf_gates, gates, c, h)
         ctx.set_materialize_grads(False)
@@ -157,7 +154,10 @@ def _inner_gradients(
     size, levels, ops = h.shape[1], list(trees.upper_levels())[::-1], steps.on(h.device)
     d_gates, parent = torch.empty_like(gates), trees.parent - trees.n_leaves
     # Gradients of `sent`, by side and level: those of the parents' gates.
-    d_sent, by_level = buffers_by_level(levels, gates)
+    counts = [[level.sides[side] for level in levels] for side in (0, 1)]
+    d_sent = [gates.new_empty(sum(of_side), gates.shape[1]) for of_side in counts]
+    by_level = [each.split(of_side) for each, of_side in zip(d_sent, counts, strict=True)]
+    sent: list[list[Tensor]] = [[], []]  # states of left and of right children
     for level, *d_sides in zip(levels, *by_level, strict=True):
         at, slot = rows.at(level), trees.slot[level.nodes]
         by_h = h.new_empty(len(slot), size)
@@ -170,7 +170,9 @@ def _inner_gradients(
             by_h.add_(d_h[at])
         by_c, below = above_c.index_select(0, slot), above_c[level.edges].view(-1, 2, size)
         ops.close_pairs(children[level.inner], c, gates[level.inner], at, by_h, by_c, d_gates[level.inner], below)
-    return d_gates, [d.T @ h_side for d, h_side in zip(d_sent, states_by_side(levels, rows, h), strict=True)]
+        for states, part in zip(sent, sides_of(at, level.sides), strict=False):
+            states.append(h[part])
+    return d_gates, [d.T @ torch.cat(states or [h[:0]]) for d, states in zip(d_sent, sent, strict=True)]
 
 
 def _leaf_gradients(
@@ -215,20 +217,3 @@ def sides_of(nodes: slice, sides: Sequence[int]) -> tuple[slice, slice, slice]:
     right = nodes.start + sides[0]
     roots = right + sides[1]
     return slice(nodes.start, right), slice(right, roots), slice(roots, nodes.stop)
-
-
-def buffers_by_level(levels: Sequence[Level], like: Tensor) -> tuple[list[Tensor], list[tuple[Tensor, ...]]]:
-    """For what the left children of these levels get, and the right ones, a row of the width of ``like`` each.
-
-    Returns:
-        For either side the rows of all levels together, and level by level.
-    """
-    counts = [[level.sides[side] for level in levels] for side in (0, 1)]
-    together = [like.new_empty(sum(of_side), like.shape[1]) for of_side in counts]
-    return together, [each.split(of_side) for each, of_side in zip(together, counts, strict=True)]
-
-
-def states_by_side(levels: Sequence[Level], rows: NodeRows, h: Tensor) -> list[Tensor]:
-    """The states of the left children of these levels, and of the right ones."""
-    sides = zip(*(sides_of(rows.at(level), level.sides)[:2] for level in levels), strict=True)
-    return [torch.cat([h[part] for part in side]) for side in sides] if levels else [h[:0], h[:0]]

@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from structviews.kernels.cells import Children, State, TreeCell, tanh
-from structviews.kernels.initialisation import xavier
+from structviews.kernels.cells import Children, State, TreeCell, tanh, xavier
 from structviews.runtime.products import PackedLinear
 
 

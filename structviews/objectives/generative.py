@@ -18,10 +18,9 @@ from torch.autograd.function import once_differentiable
 from structviews.batches.batch import Batch, WordIds
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import SCORES_AT_ONCE
-from structviews.objectives.objective import Context, ContextWords, Inputs, Objective, preceding
+from structviews.objectives.objective import Context, Inputs, Objective, preceding
 from structviews.settings import Settings, setting
-from structviews.views.view import Encoded, View
-from structviews.views.word_tables import Words
+from structviews.views.view import Encoded, View, Words
 
 # Exponent of the unigram counts in the noise distribution (Mikolov et al. 2013).
 POWER = 0.75
@@ -109,8 +108,13 @@ class Generative(Objective):
         scores = (of_words * words.table.index_select(0, ids)).sum(dim=1)
         log_total = None
         if not self.training:
-            costs, log_total = self._exact(decoded, words)
-            noise_loss = costs[anchor]
+            # For each sentence the expected loss of a sample, and log sum_w q(w) exp(v_w . h).
+            noise, costs, totals = self.noise.to(decoded.dtype), [], []
+            for rows in decoded.split(max(1, SCORES_AT_ONCE // len(noise))):
+                of_rows = rows @ words.table.T
+                costs.append(F.softplus(of_rows) @ noise)
+                totals.append((of_rows.detach() + noise.log()).logsumexp(dim=1))
+            noise_loss, log_total = torch.cat(costs)[anchor], torch.cat(totals)
         elif self.draw == "batch":
             shared = words.table.index_select(0, self._drawn(DRAWS))
             noise_loss = F.softplus(decoded @ shared.T).mean(dim=1)[anchor]
@@ -133,16 +137,6 @@ class Generative(Objective):
         """Ids of words of the noise, ``(number,)``."""
         draws = torch.rand(number, dtype=self.noise.dtype, device=self.noise.device)
         return torch.searchsorted(self.noise.cumsum(dim=0), draws).clamp(max=len(self.noise) - 1)
-
-    def _exact(self, decoded: Tensor, words: ContextWords) -> tuple[Tensor, Tensor]:
-        """The expected loss of a sample and ``log sum_w q(w) exp(v_w . h)`` for each sentence, ``(B,)`` each."""
-        costs, totals = [], []
-        noise = self.noise.to(decoded.dtype)
-        for rows in decoded.split(max(1, SCORES_AT_ONCE // len(noise))):
-            scores = rows @ words.table.T
-            costs.append(F.softplus(scores) @ noise)
-            totals.append((scores.detach() + noise.log()).logsumexp(dim=1))
-        return torch.cat(costs), torch.cat(totals)
 
     @torch.no_grad()
     def after_step(self) -> None:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
-from structviews.kernels.initialisation import xavier
+from structviews.kernels.cells import xavier
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.objective import Context, Inputs, Objective
 from structviews.settings import Settings, setting

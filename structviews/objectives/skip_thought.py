@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
-from structviews.kernels.initialisation import xavier
+from structviews.kernels.cells import xavier
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.objective import Context, Inputs, Objective, preceding
 from structviews.settings import Settings, setting

@@ -71,7 +71,13 @@ def found_folder(name: str, beside: Sequence[Path] = ()) -> Path:
         except Exception as error:  # so many are those of the Hub's client and the network
             why = network_reason(error) or reason(error)
             continue
-        if not (missing := _missing(folder)):  # what another program fetched may be only a part
+        # What another program fetched may be only a part.
+        tokeniser = any(path.is_file() for part in (TOKENISER, *MADE_OF) for path in folder.glob(part))
+        has = {"configuration": (folder / CONFIG).is_file(), "tokeniser": tokeniser}
+        for path in _weight_files(folder):
+            has["safetensors" if path.name == WEIGHTS else path.name] = os.path.isfile(path)
+        missing = [file for file, is_there in has.items() if not is_there]
+        if not missing:
             return folder
         why = f"it has no {' and no '.join(missing)}"
     raise InputError(f"{name}: neither a folder here nor a model of the Hugging Face Hub ({why}): give one") from None
@@ -81,15 +87,6 @@ def is_here(name: str, beside: Sequence[Path] = ()) -> Path | None:
     """The folder of an encoder that is named by its folder, here or in one of ``beside``; None if there is none."""
     folders = (folder / name for folder in (*beside, Path()))
     return next((folder for folder in folders if os.path.isfile(folder / CONFIG)), None)
-
-
-def _missing(folder: Path) -> list[str]:
-    """What a folder lacks to be an encoder."""
-    weights = _weight_files(folder)
-    tokeniser = any(path.is_file() for part in (TOKENISER, *MADE_OF) for path in folder.glob(part))
-    has = {"configuration": (folder / CONFIG).is_file(), "tokeniser": tokeniser}
-    has |= {"safetensors" if path.name == WEIGHTS else path.name: os.path.isfile(path) for path in weights}
-    return [file for file, is_there in has.items() if not is_there]
 
 
 def _weight_files(folder: Path) -> list[Path]:

@@ -197,10 +197,6 @@ class ContextualWords(Vocabulary):
         """See ``Vocabulary``; no two words have the same id."""
         return each_its_own(self.encoder.states(sentences).cpu().numpy())
 
-    def to(self, device: str | torch.device) -> None:
-        """Move the encoder."""
-        self.encoder.to(device)
-
 
 def each_its_own(vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """What ``ContextualWords.look_up`` returns for words with these vectors ``(n, d)``."""

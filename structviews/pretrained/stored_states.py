@@ -119,11 +119,6 @@ def outdated(corpus: ParsedCorpus) -> dict[Path, int]:
     return found
 
 
-def is_part(file: Path) -> bool:
-    """Whether a file is one of some corpus' states, by where it lies."""
-    return file.resolve().parent.parent.suffix == f".{STATES}"
-
-
 def store_states(
     corpus: ParsedCorpus,
     encoder: FrozenEncoder,

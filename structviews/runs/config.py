@@ -258,7 +258,16 @@ class TrainConfig:
                     tables[section].setdefault(name, {})[each.name] = own[each.flat]
                     belonging.add(each.flat)
         for flat in own.keys() - belonging:
-            raise InputError(_not_chosen(flat, own[flat], objective, source))
+            if objectives := having(OBJECTIVES, flat):
+                raise InputError(
+                    f"{flat} = {own[flat]!r}: the objective {objective!r} has no such setting: leave it out, or use "
+                    f"the objective {' or '.join(objectives)}"
+                )
+            if others := having(VIEWS, flat):
+                remedy = "leave it out, or add the view"
+                raise InputError(f"{flat} = {own[flat]!r}: only for the view {' or '.join(others)}: {remedy}")
+            common = ", ".join(each.flat for _, each in cls.settings())
+            raise InputError(f"{source}: unknown setting {flat!r}: the settings are {common}")
         return cls.from_table(tables, "")
 
     @classmethod
@@ -338,19 +347,6 @@ def _options(section: Settings) -> Mapping[str, Settings]:
     if isinstance(section, ObjectiveChoice) and section.options:
         return {section.name: section.options}
     return section.options if isinstance(section, Views) else {}
-
-
-def _not_chosen(flat: str, value: Any, objective: str, source: str) -> str:
-    """The message for a setting that the run does not have."""
-    if objectives := having(OBJECTIVES, flat):
-        return (
-            f"{flat} = {value!r}: the objective {objective!r} has no such setting: leave it out, or use the "
-            f"objective {' or '.join(objectives)}"
-        )
-    if views := having(VIEWS, flat):
-        return f"{flat} = {value!r}: only for the view {' or '.join(views)}: leave it out, or add the view"
-    common = ", ".join(each.flat for _, each in TrainConfig.settings())
-    return f"{source}: unknown setting {flat!r}: the settings are {common}"
 
 
 def having(registry: Registry[Any], flat: str) -> list[str]:

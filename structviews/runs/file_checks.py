@@ -53,7 +53,7 @@ def _check_of(file: Path) -> Callable[[], Any] | None:
     """The check for a file, by its name; None for a file that is not sealed, such as a model card."""
     journal, arrow = file.with_suffix(".digests"), file if file.suffix == ".arrow" else arrow_file(file)
     of_run, of_document = REMEDY, "delete it and evaluate again"
-    if stored_states.is_part(file):
+    if file.resolve().parent.parent.suffix == f".{stored_states.STATES}":
         of_run = of_document = stored_states.REMEDY
     checks: list[tuple[bool, Callable[[], Any]]] = [
         (file.suffix == ".safetensors", lambda: read_tensors(file, of_run)),

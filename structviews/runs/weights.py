@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from structviews.errors import InputError
 from structviews.pretrained.encoder_name import EncoderName, Identity
-from structviews.pretrained.loading import Blueprint, files_digest, found_folder
+from structviews.pretrained.loading import files_digest, found_folder
 from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import CONFIG, ENCODER, REMEDY, SUB_WORDS, WEIGHTS, WORDS
+from structviews.runs.folder import CONFIG, REMEDY, SUB_WORDS, WEIGHTS, WORDS
 from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder
 from structviews.runtime.device import TooLargeError, Unfilled
 from structviews.runtime.documents import checked
@@ -151,11 +151,6 @@ def _encoder_of(run: Path, config: TrainConfig, parsed: Parsed) -> FrozenEncoder
         )
     identity = Identity(about["files"], tuple(about["layers"]), config.words.pooling, about["dim"])
     return FrozenEncoder(name, folder, identity)
-
-
-def load_blueprint(run: Path, config: TrainConfig) -> Blueprint | None:
-    """What makes the encoder of a run's transformer; None if no view is one."""
-    return Blueprint.read(run / ENCODER, REMEDY) if config.reads_pieces else None
 
 
 def empty_table(vocabularies: dict[str, Vocabulary], parsed: Parsed) -> Tensor | None:

@@ -113,24 +113,17 @@ def _sweep(path: Path) -> None:
         beside = [each for each in path.parent.iterdir() if re.match(rf"\.+{re.escape(path.name)}\.", each.name)]
     for each in (*beside, *(path.rglob(".*.tmp") if path.is_dir() else ())):
         found = TEMPORARY.fullmatch(each.name)
-        if found and not _alive(int(found["process"])):
+        if not found or int(found["process"]) == os.getpid() or sys.platform == "win32":  # where asking would end it
+            continue
+        try:
+            os.kill(int(found["process"]), 0)
+        except ProcessLookupError:
             if each.is_dir():
                 shutil.rmtree(each, ignore_errors=True)
             else:
                 each.unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    """Whether a process of this number runs; unknown, hence true, on Windows, where asking would end it."""
-    if process == os.getpid() or sys.platform == "win32":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # another user's
-        return True
-    return True
+        except OSError:  # it runs, as another user's
+            pass
 
 
 def text_lines(path: Path) -> list[str]:

@@ -4,7 +4,6 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,22 +39,10 @@ def available_bytes() -> int | None:
     except (OSError, KeyError, ValueError):  # not Linux: all that it has, as what is free is not told
         pages: list[int] = [os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_PAGE_SIZE") if hasattr(os, "sysconf")]
         of_machine = math.prod(pages) if pages else 0
-    return min(filter(None, (of_machine, *_left_in_groups())), default=None)
-
-
-def check_memory(what: str, needed: int, available: int | None, remedy: str) -> None:
-    """Raise InputError if ``what`` needs more bytes than are available, before they are taken; None is enough."""
-    if available is not None and needed > available:
-        needs, has = needed / 1e9, available / 1e9
-        raise InputError(f"{what}: needs about {needs:,.1f} GB of memory, and {has:,.1f} GB are free: {remedy}")
-
-
-def _left_in_groups() -> Iterator[int]:
-    """What each control group that this process is in, and that has a limit, has left."""
-    try:
+    left = [of_machine]
+    lines = []
+    with suppress(OSError):
         lines = (PROC / "self/cgroup").read_text().splitlines()
-    except OSError:
-        return
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
@@ -67,7 +54,15 @@ def _left_in_groups() -> Iterator[int]:
                 with suppress(OSError, ValueError, KeyError):  # without a limit, it says max, or has no such file
                     limit, used = (int((each / name).read_text()) for name in names[:2])
                     statistics = dict(line.split() for line in (each / "memory.stat").read_text().splitlines())
-                    yield limit - used + int(statistics[names[2]])  # cached files make room
+                    left.append(limit - used + int(statistics[names[2]]))  # cached files make room
+    return min(filter(None, left), default=None)
+
+
+def check_memory(what: str, needed: int, available: int | None, remedy: str) -> None:
+    """Raise InputError if ``what`` needs more bytes than are available, before they are taken; None is enough."""
+    if available is not None and needed > available:
+        needs, has = needed / 1e9, available / 1e9
+        raise InputError(f"{what}: needs about {needs:,.1f} GB of memory, and {has:,.1f} GB are free: {remedy}")
 
 
 def check_device(name: str) -> None:

@@ -60,21 +60,18 @@ class Table(table.Table):
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from table.Table.__rich_console__(self._fitted(console, options.max_width), console, options)
-
-    def _fitted(self, console: Console, width: int) -> table.Table:
         def natural_width(whole: Table) -> int:
             return table.Table.__rich_measure__(whole, console, console.options.update_width(10_000)).maximum
 
         fitted = self._with(self.columns)
-        if natural_width(fitted) > width:
+        if natural_width(fitted) > options.max_width:
             fitted.box, fitted.pad_edge, fitted.padding = box.SIMPLE_HEAD, False, (0, 1, 0, 0)
         rigid = [column for column in fitted.columns if column.no_wrap]
         flexible = len(fitted.columns) - len(rigid)
-        if natural_width(fitted._with(rigid)) + (NARROW + 2) * flexible > width:
+        if natural_width(fitted._with(rigid)) + (NARROW + 2) * flexible > options.max_width:
             for column in fitted.columns:
                 column.no_wrap = False
-        return fitted
+        yield from table.Table.__rich_console__(fitted, console, options)
 
     def _with(self, columns: Iterable[table.Column]) -> "Table":
         """A copy with some of the columns, which fold what does not fit."""

@@ -6,7 +6,6 @@ Shapes: U distinct words of a step.
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,11 +14,11 @@ import torch
 from torch import Tensor
 
 from structviews.batches.batch import Batch
-from structviews.batches.order import epoch_batches, held_out, indivisible, n_batches
-from structviews.batches.reader import CorpusReader
+from structviews.batches.reader import CorpusReader, epoch_batches, held_out, indivisible, n_batches
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.model import Model
+from structviews.objectives import OBJECTIVES
 from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates
@@ -108,7 +107,7 @@ class Data:
         self.corpus = inputs.corpus
         contextual = inputs.encoder if CONTEXTUAL in config.words.channels else None
         self.states = StoredStates.find(self.corpus, contextual) if contextual else None
-        self.reads_neighbours = model.reads_neighbours
+        self.reads_neighbours = OBJECTIVES[config.objective.name].reads_neighbours
         # Where an objective reads only the next sentence, further ones are no contexts.
         self.reach = 1 if "next" in model.context_needs else config.objective.context
         self.reader = CorpusReader(
@@ -160,15 +159,6 @@ class Data:
                 break
             step -= steps
         return f"batch {(step - 1) * self.config.optimisation.accumulate + 1} of epoch {epoch + 1}"
-
-    def with_these_ranks(self, progress: Progress) -> Progress:
-        """The progress of a run that other numbers of processes trained: as far into the epoch, in whole steps."""
-        if progress.ranks == self.ranks.count:
-            return progress
-        before = max(1, self.epoch_length(progress.epoch, progress.ranks))
-        batch = progress.batch * self.epoch_length(progress.epoch) // before
-        whole = batch - batch % self.config.optimisation.accumulate
-        return replace(progress, batch=whole, ranks=self.ranks.count)
 
     def steps(self, start: Progress) -> Iterator[Step]:
         """The data of each step from ``start`` on, from this rank's share."""

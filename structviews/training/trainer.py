@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,13 @@ class Training:
         rank = 0 if self.config.optimisation.gather_negatives else self.ranks.rank
         start = load_state(self.run, self.model, self.optimiser, rank)
         self.taken = start.step
-        return self.data.with_these_ranks(start)
+        if start.ranks == self.ranks.count:
+            return start
+        # Another number of processes trained it: as far into the epoch, in whole steps.
+        before = max(1, self.data.epoch_length(start.epoch, start.ranks))
+        batch = start.batch * self.data.epoch_length(start.epoch) // before
+        whole = batch - batch % self.config.optimisation.accumulate
+        return replace(start, batch=whole, ranks=self.ranks.count)
 
     def agree(self, step: Step, signal: int) -> Agreement:
         """Exchange with the other ranks what each will do in the next step."""
@@ -164,7 +171,18 @@ class Training:
             scored.append(metrics)
             self.first_bad.masked_fill_((self.first_bad == 0) & ~loss.detach().isfinite(), self.taken + 1)
         if words and (len(batches) > 1 or self.ranks.count > 1):
-            self._average(words)
+            values = []
+            for name, channel in self.model.each():
+                rows = send(torch.from_numpy(words[name]), self.device)
+                for parameter in channel.parameters():
+                    if not parameter.requires_grad:
+                        continue
+                    if parameter.grad is None:  # other ranks may have one
+                        parameter.grad = torch.zeros_like(parameter)
+                    if parameter.grad.is_sparse:  # the same rows on all ranks
+                        parameter.grad = merge_rows(parameter.grad, rows)
+                    values.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
+            self.ranks.average(values)
         for _, channel in self.model.each():
             clip_gradients(channel.parameters(), self.config.optimisation.clip)
         self.optimiser.step()
@@ -181,21 +199,6 @@ class Training:
         batch = batch.to(self.device)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.half):
             return self.model.losses(batch, self.model.context(batch, self.config.objective.context), join)
-
-    def _average(self, words: Mapping[str, np.ndarray]) -> None:
-        """Average the gradients over ranks, after giving sparse ones the same rows everywhere."""
-        values = []
-        for name, channel in self.model.each():
-            rows = send(torch.from_numpy(words[name]), self.device)
-            for parameter in channel.parameters():
-                if not parameter.requires_grad:
-                    continue
-                if parameter.grad is None:  # other ranks may have one
-                    parameter.grad = torch.zeros_like(parameter)
-                if parameter.grad.is_sparse:
-                    parameter.grad = merge_rows(parameter.grad, rows)
-                values.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
-        self.ranks.average(values)
 
     def validate(self, rows: np.ndarray | None = None) -> dict[str, float]:
         """Metrics averaged over anchors, by their ``flat`` names; empty if there are none.

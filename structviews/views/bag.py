@@ -7,11 +7,10 @@ import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
 from structviews.batches.batch import Batch, WordIds
-from structviews.kernels.initialisation import xavier
+from structviews.kernels.cells import xavier
 from structviews.settings import Settings, setting
 from structviews.views import VIEWS
-from structviews.views.view import Encoded, View
-from structviews.views.word_tables import Words
+from structviews.views.view import Encoded, View, Words
 from structviews.words.vocabulary import smooth_inverse
 
 

@@ -10,12 +10,11 @@ from torch.nn.utils.rnn import PackedSequence
 from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
 from structviews.kernels import recurrent
-from structviews.kernels.initialisation import xavier
+from structviews.kernels.cells import xavier
 from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm, RecurrentCell
 from structviews.settings import Settings, setting
 from structviews.views import VIEWS
-from structviews.views.view import Encoded, View
-from structviews.views.word_tables import Words
+from structviews.views.view import Encoded, View, Words
 
 GRU, LSTM = "gru", "lstm"
 AFTER, BEFORE = "after", "before"

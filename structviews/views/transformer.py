@@ -16,8 +16,7 @@ from structviews.runtime.arrays import starts_of
 from structviews.runtime.device import send, to_tensor
 from structviews.settings import Settings, setting
 from structviews.views import VIEWS
-from structviews.views.view import Encoded, View
-from structviews.views.word_tables import Words
+from structviews.views.view import Encoded, View, Words
 from structviews.words.word_settings import FIRST, MEAN
 
 # Settings of an encoder's configuration that are shares of what is dropped.

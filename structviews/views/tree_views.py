@@ -14,8 +14,7 @@ from structviews.kernels.nary import BinaryCell
 from structviews.kernels.tree_gru import BinaryGruCell, ChildSumGruCell
 from structviews.settings import Settings
 from structviews.views import VIEWS
-from structviews.views.view import Encoded, View
-from structviews.views.word_tables import Words
+from structviews.views.view import Encoded, View, Words
 
 
 class TreeView(View):

@@ -196,13 +196,13 @@ def save_vectors(path: Path, words: Sequence[str], vectors: np.ndarray) -> None:
     The text preserves them exactly, too. The file appears complete or not at all.
     """
 
-    def as_text(vector: np.ndarray) -> bytes:
-        return " ".join(pa.array(vector).cast(pa.string()).to_pylist()).encode()
-
     def write(file: BinaryIO) -> None:
         file.write(f"{len(words)} {vectors.shape[1]}\n".encode())
         for word, vector in zip(words, vectors.astype("<f4"), strict=True):
-            numbers = vector.tobytes() if path.suffix == ".bin" else as_text(vector)
+            if path.suffix == ".bin":
+                numbers = vector.tobytes()
+            else:
+                numbers = " ".join(pa.array(vector).cast(pa.string()).to_pylist()).encode()
             file.write(b"%b %b\n" % (word.encode(), numbers))
 
     write_whole(path, write)

@@ -94,9 +94,9 @@ class VectorSource(NamedTuple):
 
     def read(self) -> Iterator[Block]:
         """Words and their vectors ``(words, dim)``, block by block."""
-        return self._read_binary() if self.binary else self._read_text()
-
-    def _read_text(self) -> Iterator[Block]:
+        if self.binary:
+            yield from self._read_binary()
+            return
         line = first = 1 if self.n_words is None else 2
         for block in self._whole_lines():
             words, vectors = _parse(block, self.dim) or self._parse_slowly(block, line)

@@ -10,8 +10,7 @@ import torch
 from corpora import TINY, opened, random_trees, tiny_corpus, tiny_rows, topic_corpus, topic_rows, write_corpus
 
 from structviews.batches.batch import collate
-from structviews.batches.order import epoch_batches, held_out, n_batches
-from structviews.batches.reader import CorpusReader, prefetch
+from structviews.batches.reader import CorpusReader, epoch_batches, held_out, n_batches, prefetch
 from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import OPEN_SHARDS
 from structviews.errors import InputError

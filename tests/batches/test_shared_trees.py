@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees_for_tests import SHAPES, gum, sentences
 
-from structviews.batches import shared_trees
 from structviews.batches.batch import collate
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
@@ -40,7 +39,7 @@ def subtrees(sentence, kind):
 def merged(some, kind, compared_from=0):
     """The merged trees, and the words by index."""
     words = list(dict.fromkeys(token for sentence in some for token in sentence.tokens))
-    with mock.patch.object(shared_trees, "COMPARED_FROM", compared_from):
+    with mock.patch("structviews.batches.trees.COMPARED_FROM", compared_from):
         ids = collate(some, {"words": Vocabulary([UNKNOWN, *words])}, [kind], merged=True).ids["words"]
     return getattr(ids, kind), [words[number - 1] for number in ids.distinct.tolist()]
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.expansion import expand
-from structviews.encoding.kinds.external import given_run
+from structviews.encoding.kinds.baseline import given_run
 from structviews.encoding.kinds.joined import join_runs
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train

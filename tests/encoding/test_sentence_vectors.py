@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.kinds.external import given_run
+from structviews.encoding.kinds.baseline import given_run
 from structviews.encoding.sentence_vectors import read_sentences, read_vectors, saved, write_sentences
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from test_cells import CELLS, WORDINGS, cells
 from trees_for_tests import SHAPES, gum, sentences
 
-from structviews.batches import shared_trees
 from structviews.batches.batch import collate
 from structviews.kernels import dispatch, inference
 from structviews.kernels.nary import BinaryCell
@@ -24,7 +23,7 @@ TOLERANCES = {"fp32": 1e-5, "bf16": 2e-2}
 def make(name, some, dtype=torch.float64, compared_from=0):
     """A cell whose biases are not zero, vectors of the distinct words, and the batch, merged and not."""
     cell, vectors, _, plain = test_cells.make(name, some, input_dim=12, hidden=16)
-    with mock.patch.object(shared_trees, "COMPARED_FROM", compared_from):
+    with mock.patch("structviews.batches.trees.COMPARED_FROM", compared_from):
         merged = collate(some, {"words": WORDINGS["as in the text"](some)}, [CELLS[name][1]], merged=True)
     return cell.to(dtype), vectors.detach().to(dtype), merged, plain
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from components import create_channel
 
+from structviews.kernels.cells import he, open_gates
 from structviews.kernels.child_sum import ChildSumCell
-from structviews.kernels.initialisation import he, open_gates
 from structviews.kernels.nary import BinaryCell
 from structviews.kernels.tree_gru import BinaryGruCell, ChildSumGruCell
 from structviews.views import VIEWS

@@ -10,7 +10,7 @@ from tiny_encoders import encoder_folder
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
-from structviews.encoding.kinds.external import given_run
+from structviews.encoding.kinds.baseline import given_run
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.sentence_vectors import write_sentences
 from structviews.evaluation.scores.compare import compare_runs

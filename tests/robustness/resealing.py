@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.ipc
 from damage import header_of, with_header
 
-from structviews.encoding.kinds.external import fingerprint as given_hash
+from structviews.encoding.kinds.baseline import fingerprint as given_hash
 from structviews.parsing.backends import builtin
 from structviews.runs.folder import CONFIG
 from structviews.runtime.documents import CHECKSUM, checksum

@@ -15,7 +15,7 @@ from rich.console import Console
 from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from structviews.batches.order import held_out
+from structviews.batches.reader import held_out
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.kernels import message_passing

@@ -14,8 +14,7 @@ from structviews.encoding.kinds.joined import join_runs
 from structviews.kernels.cells import Children
 from structviews.training.loop import train
 from structviews.views.tree_views import attention_weights
-from structviews.views.view import create_view
-from structviews.views.word_tables import WordTable
+from structviews.views.view import WordTable, create_view
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 VOCABULARY = Vocabulary([UNKNOWN, *WORDS])

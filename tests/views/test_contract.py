@@ -13,8 +13,7 @@ from structviews.batches.batch import collate
 from structviews.errors import InputError
 from structviews.pretrained.loading import Blueprint
 from structviews.views import VIEWS
-from structviews.views.view import create_view
-from structviews.views.word_tables import WordTable
+from structviews.views.view import WordTable, create_view
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 WORD_DIM, DIM = 5, 6

@@ -9,7 +9,7 @@ from structviews.batches.batch import WordIds
 from structviews.errors import InputError
 from structviews.runs.weights import load_words, save_vocabularies
 from structviews.runtime.seals import write_arrays
-from structviews.views.word_tables import WordTable
+from structviews.views.view import WordTable
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 

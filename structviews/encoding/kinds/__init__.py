@@ -1,12 +1,11 @@
 """The kinds of run.
 
 Each registers a class under the ``kind`` that a run's ``config.toml`` names. Its ``open(run, settings, parser)`` loads
-a run's folder as an ``Embedder``.
+a run's folder, with the settings of its ``config.toml``, as an ``Embedder``.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from structviews.encoding.representation import load_components
 from structviews.errors import InputError
@@ -15,16 +14,7 @@ from structviews.registry import Registry
 from structviews.runs.folder import CONFIG
 from structviews.runs.settings_file import corpus_of, kind_of, read_settings
 
-
-class Opener(Protocol):
-    """Opens runs of one kind."""
-
-    def open(self, run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Any:
-        """Load a run's folder, with the settings of its ``config.toml``, as an ``Embedder``."""
-        ...
-
-
-KINDS: Registry[Opener] = Registry("kind of run", __name__, "structviews.kinds")
+KINDS: Registry[Any] = Registry("kind of run", __name__, "structviews.kinds")
 
 
 def open_run(run: Path, parser: Parser | None = None) -> Any:

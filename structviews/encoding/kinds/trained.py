@@ -21,12 +21,11 @@ from structviews.parsing.parser import Parser
 from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import CONFIG
+from structviews.runs.folder import CONFIG, ENCODER, REMEDY
 from structviews.runs.settings_file import Parsed, config_of
 from structviews.runs.weights import (
     build_for_weights,
     empty_table,
-    load_blueprint,
     load_vocabularies,
     load_weights,
 )
@@ -96,12 +95,9 @@ class TrainedEmbedder(Embedder):
         """Load a run that ``train`` made."""
         config, parsed = config_of(settings, run / CONFIG)
         vocabularies = load_vocabularies(run, config, parsed)
-        blueprint = load_blueprint(run, config)
-
-        def build() -> Model:
-            return build_model(config, vocabularies, empty_table(vocabularies, parsed), blueprint)
-
-        model = build_for_weights(run, build)
+        blueprint = Blueprint.read(run / ENCODER, REMEDY) if config.reads_pieces else None
+        fixed = empty_table(vocabularies, parsed)
+        model = build_for_weights(run, lambda: build_model(config, vocabularies, fixed, blueprint))
         load_weights(run, model)
         vocabularies, vectors = open_further_words(run, config, parsed, model, vocabularies)
         embedder = cls(config, parsed, model, vocabularies, parser, blueprint)
@@ -135,7 +131,7 @@ class TrainedEmbedder(Embedder):
         move(self.model, device)
         for vocabulary in self.vocabularies.values():
             if isinstance(vocabulary, ContextualWords):
-                vocabulary.to(self.device)
+                vocabulary.encoder.to(self.device)
         return self
 
     def collate(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], merged: bool = False) -> Batch:

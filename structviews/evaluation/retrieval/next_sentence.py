@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from structviews.batches.order import held_out, indivisible
+from structviews.batches.reader import held_out, indivisible
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder

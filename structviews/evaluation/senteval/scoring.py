@@ -11,8 +11,7 @@ from rich.console import Console
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import EncodingPool, open_pool, processes_that_pay
-from structviews.encoding.kinds.baseline import WordBaseline
-from structviews.encoding.kinds.external import GivenVectors
+from structviews.encoding.kinds.baseline import GivenVectors, WordBaseline
 from structviews.encoding.kinds.joined import JoinedEmbedder
 from structviews.encoding.preparation import Sentence
 from structviews.encoding.sentence_vectors import saved

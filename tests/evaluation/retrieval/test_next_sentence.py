@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
 
-from structviews.batches.order import held_out
+from structviews.batches.reader import held_out
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
