@@ -1,10 +1,8 @@
 """Bracket trees as treebanks write them, and their conversion to binary ones and back.
 
-They have those of nltk's methods that are used here, so that trees of nltk will do as well. nltk itself takes a second
-to import.
-
-First, function labels, traces and the ``ROOT`` wrapper are removed. Then unary chains are collapsed into one
-node, and nodes with more than two children are left-factored without markovisation::
+They have the methods of nltk's trees, which will do as well; nltk takes a second to import. First, function labels,
+traces and the ``ROOT`` wrapper are removed. Then unary chains are collapsed into one node, and nodes with more than
+two children are left-factored without markovisation::
 
     (X A B C D)   ->   (X (. (. A B) C) D)
 

@@ -143,15 +143,11 @@ def _contract(
 class BinaryTrees:
     """Binary trees over sentences: their N internal nodes, sentence by sentence, in post-order.
 
-    Attributes:
-        sentence: ``(N,)`` index of the node's sentence.
-        start: ``(N,)`` its first word.
-        split: ``(N,)`` the first word of its right child.
-        end: ``(N,)`` the word after its last one.
-        left: ``(N,)`` its left child; in a sentence, words are nodes ``0 .. n_b - 1`` and internal
-            nodes ``n_b .. 2 n_b - 2``.
-        right: ``(N,)`` its right child.
-        whole: ``(N,)`` whether it is a right child or the root, and therefore a constituent.
+    Attributes, each ``(N,)``:
+        sentence, start, split, end: its sentence, its first word, that of its right child, and the word after its last.
+        left, right: its children; in a sentence, words are nodes ``0 .. n_b - 1`` and internal nodes
+            ``n_b .. 2 n_b - 2``.
+        whole: whether it is a right child or the root, and therefore a constituent.
     """
 
     sentence: np.ndarray

@@ -31,15 +31,8 @@ def open_engine(
 ) -> AbstractContextManager[Engine]:
     """Open the engine for some work; its workers stop at the end of the ``with`` block.
 
-    Args:
-        name: the engine that runs the workers.
-        work: what the workers will do.
-        workers: number of workers, one being this process; by default one, or as many as the cluster can run.
-        address: the Ray cluster to connect to; by default Ray is started on this machine.
-
-    Raises:
-        InputError: if the arguments are incompatible, or Ray is not installed or cannot be reached; in the
-            block, if a worker died.
+    One worker is this process. By default there is one, or as many as the cluster can run; and Ray is started on this
+    machine. Raises InputError if the arguments are incompatible, Ray is not there, or, in the block, a worker died.
     """
     if workers is not None and workers < 1:
         raise InputError(f"--workers {workers}: give at least 1")

@@ -35,14 +35,7 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
 
     Without dependency trees the first file has no heads; without constituency trees there is no second file. What the
     corpus keeps of treebank files is written as it was; if it keeps a whole file of brackets, that is the only one.
-
-    Args:
-        corpus: the corpus.
-        out: path of the files, without a suffix.
-        progress: called with the number of finished shards and their total, over all files.
-
-    Returns:
-        The files.
+    ``progress`` is called with the number of finished shards and their total, over all files.
 
     Raises:
         InputError: if a file already exists, the corpus has no trees, or a name in it cannot be written.

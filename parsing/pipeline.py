@@ -69,12 +69,10 @@ def parse_corpus(
 
     Args:
         source: the sentences and the work that parses them.
-        out: the corpus folder; created if necessary.
         workers, engine, address: see ``engines.open_engine``; each worker has one thread, and the result
             does not depend on these. Of local workers, no more start than there are shards.
         console: where to draw the progress bar, after the source's note; neither if None.
-        sentences_per_shard: number of source sentences per shard.
-        compression: compression of the shards; see ``structviews.corpus.format.Form``.
+        sentences_per_shard, compression: see ``structviews.corpus.format.Form``.
 
     Returns:
         The corpus, and whether it already existed.

@@ -147,11 +147,9 @@ def open_source(
 
     Args:
         paths: one text, ``-`` for standard input; or treebank files: ``.conllu``, brackets, or one of each.
-        parser: specification of the parser; ``treebank`` for the trees of treebank files.
-        layout: ``lines`` or ``prose``; guessed if None.
-        tokenised: whether the text is already tokenised (separated by white space).
+        parser, options: specification of the parser, ``treebank`` for the trees of treebank files; its options.
+        layout, tokenised: ``lines`` or ``prose``, guessed if None; whether words are separated by white space.
         max_tokens: longer sentences are skipped.
-        options: options to load the parser with.
         strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
 
     Raises:
@@ -240,16 +238,9 @@ def spooled_stdin() -> Any:
 
 
 class TextSource:
-    """The sentences of a text, and the work that parses them; see ``open_source`` for the arguments.
+    """The sentences of a text, and the ``work`` that parses them; see ``open_source`` for the arguments and errors.
 
-    Attributes:
-        work: parses the sentences.
-        lines: number of lines in the source, for the progress bar.
-        note: message to the user about what was guessed; may be empty.
-
-    Raises:
-        InputError: if the text cannot be used (see ``text.survey``), the parser does not exist, or the
-            language needs rules that are not here.
+    ``lines`` are those of the text, for the progress bar; ``note`` tells the user what was guessed, if anything.
     """
 
     def __init__(

@@ -196,12 +196,9 @@ def factories(specification: str) -> Factories:
 
 
 def load(specification: str, options: Options = DEFAULTS, known: Factories | None = None) -> Parser:
-    """Load the parser that a specification names.
+    """Load the parser that a specification names: ``NAME[:ARGUMENT]``, or two of them joined by a plus.
 
-    Args:
-        specification: ``NAME[:ARGUMENT]``, or two of them joined by a plus.
-        options: the options of the backends.
-        known: the ``factories`` of the specification, if they were looked up already.
+    ``known`` are the ``factories`` of the specification, if they were looked up already.
 
     Raises:
         InputError: if a backend does not exist or does not support the argument, language or device, its model cannot

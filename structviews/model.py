@@ -220,13 +220,9 @@ def build_model(
     encoder: Blueprint | None = None,
     tree_backend: str = "level",
 ) -> Model:
-    """A freshly initialised model; see ``Channel``.
+    """A freshly initialised model with a ``Channel`` for each of the vocabularies.
 
-    Args:
-        config: names and sizes.
-        vocabularies: one for each channel.
-        fixed: ``(words, dim)`` vectors of the fixed channel's words, if the run has that channel.
-        encoder, tree_backend: see ``Channel``.
+    ``fixed (words, dim)`` are the vectors of the fixed channel's words, if the run has that channel.
 
     Raises:
         InputError: if the objective does not support the views, or the views the fixed vectors.

@@ -98,14 +98,7 @@ class Setting:
 
 
 def setting(default: Any, help: str, *, compare: bool = True, **declared: Any) -> Any:
-    """A field of a settings class.
-
-    Args:
-        default: its default; ``MISSING`` if it is required.
-        help: one sentence of help.
-        compare: whether runs that differ in it count as different.
-        **declared: further attributes of its ``Setting``.
-    """
+    """A field of a settings class; ``declared`` are further attributes of its ``Setting``."""
     return field(default=default, compare=compare, metadata={DECLARATION: {"help": help, **declared}})
 
 
@@ -133,11 +126,7 @@ def within(source: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Settings:
-    """Base of the settings classes: checks types, choices and ranges.
-
-    Raises:
-        InputError: for an invalid value.
-    """
+    """Base of the settings classes: checks types, choices and ranges, and raises InputError."""
 
     def __post_init__(self) -> None:
         for each in settings_of(type(self)):
@@ -145,15 +134,9 @@ class Settings:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], source: str, **others: Any) -> Self:
-        """From names and values, as in a table of a TOML file.
+        """From values by field name, as in a table of a TOML file; ``others`` are those of fields that are no settings.
 
-        Args:
-            table: values by field name.
-            source: their file and table, for messages; may be empty.
-            **others: values of fields that are no settings.
-
-        Raises:
-            InputError: for an unknown or missing name, or an invalid value.
+        Raises InputError for an unknown or missing name, or an invalid value, with the ``source`` of the table, if any.
         """
         declared = {each.name: each for each in settings_of(cls)}
         with within(source):

@@ -179,14 +179,10 @@ def collate(
     merged: bool = False,
     aligner: Aligner | None = None,
 ) -> Batch:
-    """A batch from sentences in memory, each as a document of its own.
+    """A batch from sentences in memory, each as a document of its own, with the ``vocabularies`` of the channels.
 
-    Args:
-        sentences: the sentences.
-        vocabularies: vocabularies by channel.
-        needs: structures to build: ``tokens``, ``dependency``, ``constituency``.
-        merged: merge equal subtrees, to encode without gradients by views that ``merge``.
-        aligner: of the encoder that a view reads, if there is one.
+    ``needs`` are the keys of ``COLUMNS`` to build. With ``merged``, equal subtrees are merged, to encode without
+    gradients by views that ``merge``. The ``aligner`` is that of the encoder that a view reads.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = [s.tokens for s in sentences]

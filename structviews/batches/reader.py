@@ -74,9 +74,7 @@ class CorpusReader:
     larger than memory.
 
     Args:
-        corpus: the corpus.
-        vocabularies: vocabularies by channel; a batch gets ids for each.
-        needs: structures that the views need (``tokens``, ``dependency``, ``constituency``).
+        corpus, vocabularies, needs: the corpus, the vocabularies by channel, and the keys of ``COLUMNS`` to read.
         duplicates: whether batches have ``same``.
         cut_off: batches have the first so many words of each sentence; 0 for all. Trees cannot be cut.
         states: by channel, the vectors of words that depend on their sentence, where these are on disk.

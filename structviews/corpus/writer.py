@@ -150,15 +150,8 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
     """Concatenate corpora, renumbering their documents.
 
     Sentences keep their trees and their positions in their documents; ``line`` refers to the document's own source.
-    In the manifest, ``merged`` lists the sources and the first document of each corpus.
-
-    Args:
-        corpora: at least two, with the same parser, tokeniser and kinds of trees.
-        out: folder to create.
-        progress: called with the number of shards done and their total.
-
-    Raises:
-        InputError: if the corpora are incompatible, or ``out`` already exists.
+    In the manifest, ``merged`` lists the sources and the first document of each corpus. Raises InputError if they are
+    not at least two with the same parser, tokeniser and kinds of trees, or ``out`` already exists.
     """
     check_alike(corpora)
     manifests = [corpus.manifest for corpus in corpora]

@@ -108,11 +108,7 @@ def probe(
     tested once, without its own document in training. The intervals are over documents; they do not cover the
     choice of training sentences.
 
-    Args:
-        vectors: (n, d) sentence vectors.
-        classes: (n,) class of each sentence.
-        documents: (n,) document of each sentence.
-        folds: number of folds.
+    Of ``vectors`` (n, d), ``classes`` (n,) and ``documents`` (n,).
 
     Raises:
         InputError: if a vector is not finite, or there are fewer documents than folds or fewer than two classes.

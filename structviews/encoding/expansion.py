@@ -102,13 +102,9 @@ class Report(NamedTuple):
 
 
 def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
-    """Expand a run's vocabulary to all words of a vector file, replacing any earlier expansion.
+    """Expand the vocabulary of a trained or random run to all words of a vector file, replacing any earlier expansion.
 
-    Args:
-        run: the folder of a trained or random run.
-        file: see ``WordVectors.open``; if the run has a fixed channel, it must include its vectors, and is read from
-            now on.
-        progress: see ``WordVectors.open``.
+    If the run has a fixed channel, the file must include its vectors, and is read from now on.
 
     Raises:
         InputError: if the run has no encoders of its own, or rounded word vectors, as a packed one; if the file has no

@@ -137,13 +137,10 @@ def encode_text(
     needs all sentences at once. The file appears only when it is complete; an interrupted call resumes when repeated.
     The vectors are the same for any number of processes, up to rounding.
 
-    Args:
-        text, embedder, batch_size: see ``Embedder.encode``; the embedder is loaded from a run's folder.
-        out: file to write; an existing one is replaced.
-        tokenised: whether the lines are already tokenised (separated by white space).
-        processes: see ``open_pool``; by default as many as pay. One, whatever is given, if the representation is
-            transductive or the embedder was given a parser, which others do not have.
-        progress: called with the number of lines done and the total, from several threads, one at a time.
+    If ``tokenised``, words are separated by white space. The embedder is loaded from a run's folder. By default there
+    are as many ``processes`` as pay (see ``open_pool``); one, whatever is given, if the representation is transductive
+    or the embedder was given a parser, which others do not have. ``progress`` is called from several threads, one at a
+    time.
 
     Raises:
         InputError: if a line cannot be encoded, or ``out`` has an unfinished encoding of another text, run,

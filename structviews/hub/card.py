@@ -42,11 +42,9 @@ def model_card(
     """Render a model card: Markdown with a YAML header, in the Hub's format.
 
     Args:
-        run: a folder that ``stage`` made, with the scores to report.
-        repo: the model's name on the Hub, or in the package.
-        embedder: the loaded run.
+        run, embedder: a folder that ``stage`` made, with the scores to report, and the loaded run.
+        repo: the model's name on the Hub, or in the package, with which it comes if it is ``bundled``.
         licence: licence identifier of the Hub, such as ``apache-2.0``; empty for none.
-        bundled: whether the model comes with the package.
         baselines: runs to compare scores with, which are then shown with their intervals.
         published: name of a model of the papers whose scores are shown beside, as in ``structviews table --published``.
         about: Markdown, sections of their own.

@@ -42,10 +42,8 @@ def push(
 
     Args:
         run: a trained or random run, or a join of such runs.
-        repo: OWNER/NAME.
-        private: whether a new repository is private.
-        licence: licence identifier of the Hub, for the card.
-        card: file with a custom card.
+        repo, private: OWNER/NAME, and whether it is private if it is new.
+        licence, card: licence identifier of the Hub for the card; or a file with a card of one's own.
         dry_run: upload nothing.
 
     Raises:

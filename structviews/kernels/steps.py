@@ -16,8 +16,7 @@ in half precision; cells and all arithmetic have at least single precision.
 A node *sends* its parent the product of its state and a weight: in a Child-Sum cell its part of its forget
 gate, and its key; in a binary cell its part of all five gates.
 
-All steps work on blocks of rows that stay in the cache from one operation to the next, and children's rows
-are read in place.
+All steps work on blocks of rows that stay in the cache; children's rows are read in place.
 
 Shapes: R rows of a batch (``trees.NodeRows``); M nodes of a level, or all leaves; K children of a level;
 H hidden size. A level's edges are grouped by ordinal, see ``structviews.batches.trees``.

@@ -155,7 +155,7 @@ class Recipe:
         """The published figures by measure."""
         found: dict[str, Published] = {}
         for row in self.source.published:
-            for each in published_row(row):
+            for each in published_rows()[row]:
                 found.setdefault(each.measure, each)
         return found
 
@@ -191,13 +191,9 @@ class Recipe:
         return f"{self.settings['objective']}: {', '.join(self.settings['views'])}"
 
 
-def published_row(row: str) -> list[Published]:
-    """The figures of a row of published.toml, such as ``Q 1: MC-QT; BookCorpus``: paper, table, model and corpus."""
-    return _published_rows()[row]
-
-
 @cache
-def _published_rows() -> dict[str, list[Published]]:
+def published_rows() -> dict[str, list[Published]]:
+    """The figures of published.toml by paper, table, model and corpus, as in ``Q 1: MC-QT; BookCorpus``."""
     rows: dict[str, list[Published]] = {}
     for each in published():
         rows.setdefault(f"{each.paper} {each.table}: {each.model}{each.corpus and f'; {each.corpus}'}", []).append(each)

@@ -35,22 +35,14 @@ DIGITS = 8
 class Reproduction:
     """A recipe with what it is run on. Recipes with the same folder ``out`` share what they have in common.
 
+    The arguments are those of the command. What is made from another corpus, or a changed one, has another name.
+
     Attributes:
-        corpus: a text, or a parsed corpus.
-        vectors: file of word vectors; if None, the fixed channel's are learnt from the corpus.
-        hidden, epochs, chosen_tasks: go before the recipe's, if given.
-        sentences: the most sentences of the corpus that are used; all if None.
-        text, parsed: the text that is parsed, and the parsed corpus that is trained on. What is made from another
-            corpus, or a changed one, has another name.
-        word_file, word_dim: the vectors of the fixed channel, and for expansion, None if there are none; and their
-            dimension, as the recipe says, 0 without that channel.
-        folder: that of the run that is evaluated.
-        configs: the settings of each run, by its folder.
+        text, parsed: the text that is parsed, and the parsed corpus that is trained on.
+        word_file, word_dim: the vectors of the fixed channel, None if there are none, and their dimension or 0.
+        folder, configs: that of the run that is evaluated; the settings of each run, by its folder.
         expanded: by folder, the file of vectors that a run's vocabulary is expanded from. Vectors that were learnt from
             the corpus have no words that the corpus lacks.
-
-    Raises:
-        InputError: if something is missing, or does not go together.
     """
 
     recipe: Recipe

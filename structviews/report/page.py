@@ -95,17 +95,10 @@ def write_report(
     precision: str = "auto",
     progress: Callable[[str], None] = lambda stage: None,
 ) -> None:
-    """Write a report page on runs, atomically.
+    """Write a report page on runs, atomically; the arguments are those of the command.
 
-    Args:
-        runs: run folders.
-        out: file to write.
-        corpus: a text with one sentence per line, or a parsed corpus; by default the runs' own, if it exists.
-        labels: file with one label per line of the corpus's text.
-        queries: example sentences; by default a few from the corpus.
-        tokenised: whether the text and the queries are already tokenised (separated by white space).
-        precision: see ``Embedder.load``.
-        progress: called with a description of each step.
+    The ``corpus`` is by default the runs' own, if it exists, the ``queries`` a few of its sentences. ``progress`` is
+    called with a description of each step.
 
     Raises:
         InputError: if a folder is not a run, there is nothing to report, or a file cannot be read or written.

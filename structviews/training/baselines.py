@@ -36,15 +36,11 @@ def make_baseline(
     encoders: dict[str, Any] | None = None,
     console: Console | None = None,
 ) -> Path:
-    """Make a baseline's run.
+    """Make a baseline's run, of one of ``KINDS``.
 
-    Args:
-        kind: one of ``KINDS``.
-        corpus: parsed corpus for the statistics and the components; by default the only ``*.parsed`` folder here.
-        out: folder to create; by default ``default_folder``.
-        vectors: file of word vectors; optional for ``random``, which without these and an encoder has random words too.
-        encoders: for ``random``, settings of ``TrainConfig`` such as views and sizes.
-        console: where progress is shown.
+    The parsed ``corpus`` is for the statistics and the components; by default it is the only one here. For ``random``,
+    ``encoders`` are settings of ``TrainConfig`` such as views and sizes; without a file of ``vectors`` and a pretrained
+    encoder, its words are random too.
 
     Raises:
         InputError: for an unknown kind, a missing or unsupported argument, or an ``out`` that already exists.

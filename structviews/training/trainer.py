@@ -50,9 +50,6 @@ class Training:
         inputs: the files that the settings name.
         vocabularies: by channel.
         blueprint: of the encoder that the view ``transformer`` begins from; None without that view.
-
-    Raises:
-        InputError: if the corpus or the settings are invalid.
     """
 
     def __init__(self, config: TrainConfig, ranks: Ranks | None = None, inputs: Inputs | None = None):

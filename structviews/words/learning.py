@@ -71,10 +71,7 @@ def learn_file(out: Path, corpus: ParsedCorpus, config: Word2VecConfig, progress
 
     If it is interrupted, the same call resumes after the last finished epoch, which ``.NAME.state`` beside the file
     holds until the end.
-
-    Args:
-        out: the file; with sub-words in fastText's own format, else as ``save_vectors`` writes it.
-        corpus, config, progress: see ``learn_model``.
+    With sub-words it is in fastText's own format, else as ``save_vectors`` writes it.
     """
     check_name(out, config)
     state = out.with_name(f".{out.name}.state")
@@ -93,16 +90,11 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
     """Train word vectors on a corpus with gensim.
 
     After an interruption, the same call resumes after the last finished epoch; with one worker it gives the same bytes.
-    Several workers write to the same vectors without locks, so that these differ from run to run.
-
-    Args:
-        corpus, config: the corpus, whose words are used as they are, cased, unless the settings say otherwise.
-        state: checkpoint file, written after each epoch; delete it once the vectors are saved.
-        progress: called with the number of sentences read so far and their total over all epochs.
+    Several workers write to the same vectors without locks, so that these differ from run to run. Words are used as
+    they are, cased, unless the settings say otherwise. The checkpoint file ``state`` is written after each epoch.
 
     Returns:
-        gensim's ``Word2Vec`` or ``FastText``: its ``wv.index_to_key`` are the words ``(V,)``, the most frequent first,
-        and its ``wv.vectors`` their vectors ``(V, dim)``, float32.
+        gensim's ``Word2Vec`` or ``FastText``, words by descending frequency.
 
     Raises:
         InputError: if gensim is missing or no word is frequent enough.

@@ -6,7 +6,7 @@ import tomllib
 from code_blocks import ROOT
 
 from structviews.evaluation.scores.published import published
-from structviews.recipes.recipe import Recipe, names, published_row
+from structviews.recipes.recipe import Recipe, names, published_rows
 
 SCRIPT = runpy.run_path(str(ROOT / "scripts/recipes_page.py"))
 STATED = tomllib.loads(SCRIPT["PLACES"].read_text("utf-8"))
@@ -28,7 +28,8 @@ def test_every_published_row_is_of_a_recipe_or_another_s_model():
     places = {(each["paper"], each["table"]) for each in STATED["places"] if "table" in each}
     assert {row[:2] for row in rows} == places
     source_rows = [row for recipe in RECIPES for row in recipe.source.published]
-    covered = {(each.paper, each.table, each.model, each.corpus) for row in source_rows for each in published_row(row)}
+    figures = [figure for row in source_rows for figure in published_rows()[row]]
+    covered = {(each.paper, each.table, each.model, each.corpus) for each in figures}
     of_others = {row for row in rows if row[2] in STATED["others"]}
     assert rows - covered == of_others
     assert {row[2] for row in of_others} == set(STATED["others"])

@@ -107,16 +107,11 @@ def scores_by_category(ranks: Ranks, misled: np.ndarray, categories: np.ndarray)
 def rank_answers(
     vectors: np.ndarray, questions: np.ndarray, pool: np.ndarray, hidden: np.ndarray
 ) -> tuple[Ranks, np.ndarray]:
-    """Rank the right answers.
+    """Rank the right answers among all candidates except the query's three sentences.
 
-    Args:
-        vectors: (u, d) vectors of the tuples' sentences.
-        questions: (q, 4) for each question, the two sentences to add, the one to subtract, and the right answer.
-        pool: (n, d) vectors of further candidates, but for the ``hidden`` rows, ascending.
-
-    Returns:
-        The rank of each right answer among all candidates except the three sentences of the query, and (q,) how many
-        of these three score at least as high.
+    Of ``vectors`` (u, d), ``questions`` (q, 4) name the two to add, the one to subtract, and the right answer. Further
+    candidates are the ``pool`` (n, d), but for the ``hidden`` rows, ascending. Also returned is (q,) how many of the
+    query's three sentences score at least as high.
     """
     queries = vectors[questions[:, 0]] + vectors[questions[:, 1]] - vectors[questions[:, 2]]
     right = np.empty(len(questions), np.float32)

@@ -29,13 +29,11 @@ from structviews.runtime.terminal import OnProgress
 class Pool:
     """The distinct sentences of a parsed corpus, or of a text with one sentence per line.
 
-    Args:
-        path: folder of the corpus, or text file.
-        tokenised: whether lines, here and in ``read``, are already tokenised (separated by white space).
+    If ``tokenised``, the lines, here and in ``read``, are words separated by white space.
 
     Attributes:
         corpus: the parsed corpus, if it is one; its sentences come with their trees.
-        checksum: checksum of the source and how it is read.
+        checksum: of the source and how it is read.
         texts: the n distinct sentences as text, in order of first appearance; equal texts are the same sentence.
         counts: (n,) number of occurrences of each.
         positions: (n,) first occurrence of each: line of a text, from 1, or sentence of a parsed corpus, from 0.

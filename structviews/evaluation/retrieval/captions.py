@@ -120,12 +120,10 @@ def _read_texts(path: Path, names: list[str]) -> list[Tokens]:
 
 @dataclass(frozen=True)
 class CaptionProtocol:
-    """How the maps are trained.
+    """How the maps are trained, by Adam.
 
     Attributes:
         batch, contrasts: pairs in a batch; other images, and other captions, for each pair.
-        epochs: passes over the pairs, at most.
-        lr, seed: learning rate of Adam; seed of the first weights and all draws.
         check_every: updates between scores on dev; 0 for one after each epoch.
         patience: stop at so many scores without a gain, in all; 0 for never.
         kiros: as the skip-thought scripts do: contrasts are drawn from all pairs, not only from outside the batch;

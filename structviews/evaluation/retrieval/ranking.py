@@ -47,9 +47,7 @@ def neighbour_trials(
     Args:
         documents, positions: (m,) document of each sentence, in corpus order, and position in it.
         texts: tokens of the m sentences.
-        size: number of candidates, including the true one; of several numbers, the first that leaves a sixth of the
-            sentences undrawn, else the last.
-        seed: of the draws.
+        size: number of candidates, including the true one; of several, the first that leaves a sixth undrawn.
 
     Raises:
         InputError: if no sentence is followed by its next one, or there are too few sentences to draw from.

@@ -61,10 +61,8 @@ def fit_relatedness(
     skip-thoughts, ``eval_sick.py``).
 
     Args:
-        features: (n, d) for each of ``train``, ``dev`` and ``test``.
-        scores: (n,) gold scores in 0..5, at least for ``train`` and ``dev``.
+        features, scores: (n, d) for ``train``, ``dev`` and ``test``; (n,) in 0..5, at least for ``train`` and ``dev``.
         order: (n,) rows of ``train`` in training order, before any shuffling.
-        seed, training: of the initial weights and the shuffling; and how it is trained.
 
     Returns:
         The best dev correlation, InputError if undefined, and log-probabilities of the test examples, (t, 5) float64.
@@ -111,8 +109,7 @@ class _Model:
             (values[:-CLASSES].view(CLASSES, d), values[-CLASSES:]) for values in (self.point, self.gradient)
         )
         self.rows = torch.empty(training.batch, d, device=device)
-        self.slope = _squared_error_slope if training.loss == "squared error" else _cross_entropy_slope
-        self.steps = 0
+        self.loss, self.steps = training.loss, 0
 
     def logs(self, inputs: torch.Tensor) -> np.ndarray:
         """Log-probabilities (n, K), float64, of examples (n, d)."""
@@ -124,7 +121,7 @@ class _Model:
         """Take a step on some rows ``chosen`` (b,) of the examples (n, d), with soft labels ``targets`` (b, K)."""
         rows = torch.index_select(examples, 0, chosen, out=self.rows[: len(chosen)])
         shares = torch.addmm(self.bias, rows, self.weights.T).softmax(1)
-        errors = shares * self.slope(shares, targets)
+        errors = shares * slope(self.loss, shares, targets)
         errors = errors.addcmul_(shares, errors.sum(1, keepdim=True), value=-1)  # through the softmax
         torch.mm(errors.T, rows, out=self.weights_gradient)
         torch.sum(errors, 0, out=self.bias_gradient)
@@ -135,13 +132,10 @@ class _Model:
         self.point.addcdiv_(self.mean, scale, value=-RATE / (1 - BETAS[0] ** self.steps))
 
 
-def _squared_error_slope(shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Derivative (b, K) of the mean squared error by the probabilities."""
-    return (shares - targets) * (2 / shares.numel())
-
-
-def _cross_entropy_slope(shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Derivative (b, K) of the mean cross-entropy by the probabilities, which are clipped as in Keras."""
+def slope(loss: str, shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Derivative (b, K) of the mean loss by the probabilities; for cross-entropy they are clipped as in Keras."""
+    if loss == "squared error":
+        return (shares - targets) * (2 / shares.numel())
     clipped = shares.clamp(1e-7, 1 - 1e-7)
     return -targets / clipped * (clipped == shares) / len(shares)
 

@@ -52,11 +52,9 @@ def score_run(
     """Score a run on what ``read_tasks`` found, save the scores in its folder, and yield whether each task has one.
 
     Args:
-        run, tasks, unavailable, scored, protocol: what is scored, and how.
         ensemble: for a joined run, average the members' predictions instead of joining their vectors.
         trees: trees of the task sentences; by default the run's own parser parses them.
         save_vectors: folder for the vectors and their sentences, ``RUN.npy`` and ``RUN.txt``.
-        progress: called with a description of each stage.
     """
     embedder, vectors, file = scored_vectors(run, scored, protocol, ensemble)
     similarity = embedder.for_similarity()

@@ -74,17 +74,10 @@ def tab_separated(
     gaps: bool = False,
     **options: Any,
 ) -> Reader:
-    """A reader of tab-separated files, one for each split.
+    """A reader of tab-separated files, one for each split; ``options`` are further attributes of ``Task``.
 
-    Args:
-        kind: of task.
-        files: the file of each split.
-        columns: the fewest columns of a row.
-        sentences, target: which columns hold the sentence or the two, and the class or the score.
-        classes, scores: the labels of the classes, or the lowest and the highest score.
-        header: whether the first line names the columns.
-        gaps: whether rows without a target are skipped.
-        **options: further attributes of ``Task``.
+    Rows have at least so many ``columns``; ``sentences`` and ``target`` are those of the one or two sentences and of
+    the class or score. If there are ``gaps``, rows without a target are skipped.
     """
 
     def target_of(text: str, where: str) -> float:
