@@ -10,7 +10,6 @@ eval      the evaluation's classifiers beside scikit-learn
 loader    from a parsed corpus to batches, and its memory
 pipeline  the stages of `structviews encode`, and how long its processes wait
 ranks     training in several processes, beside one with as many threads
-seals     what the digests cost
 serve     requests a second of `structviews serve`, and its behaviour under load
 states    contextual words: pieces, states of a frozen encoder, and batches with them
 
@@ -25,7 +24,7 @@ from pathlib import Path
 
 # Works from a checkout, with only the dependencies of training installed.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-NAMES = ("train", "encode", "parsers", "eval", "loader", "pipeline", "ranks", "seals", "serve", "states")
+NAMES = ("train", "encode", "parsers", "eval", "loader", "pipeline", "ranks", "serve", "states")
 
 
 def main() -> None:

@@ -37,12 +37,8 @@ from structviews.training.baselines import RANDOM, make_baseline
 class Size:
     """The settings of a bundled model, chosen as docs/default-model.md says.
 
-    Attributes:
-        suffix: of the names of the model and of all that is made for it alone.
-        dim: of its word vectors, and so of the views sif and average.
-        hidden: dimension of each trained view's vector.
-        words: number of words that the packed run keeps.
-        views: the trained views, and those that learn nothing.
+    ``dim`` is that of the word vectors, and so of the views sif and average, ``hidden`` that of each trained view;
+    ``words`` are as many as the packed run keeps. All that is made for it alone has the ``suffix`` in its name.
     """
 
     suffix: str
@@ -85,13 +81,7 @@ WORK = {
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of the work.
-
-    Attributes:
-        title: what it does, for people.
-        made: what is there once it is finished.
-        do: does it, or what is left of it.
-    """
+    """A part of the work: what it does, for people; what is there once it is finished; and how it is done."""
 
     title: str
     made: Path

@@ -27,13 +27,10 @@ from typing import Any
 
 from structviews.runtime.processes import in_processes
 
+# Seconds after which a job that should have ended hangs.
 HANG = 10.0
-"""Seconds after which a job that should have ended hangs."""
-RESULTS = 16
-LARGEST = 26
-"""Results of the light job, and the binary logarithm of the largest one's bytes."""
-JOBS = 10
-"""Light jobs that differ in their results."""
+# Results of the light job, the binary logarithm of the largest one's bytes, and jobs that differ in their results.
+RESULTS, LARGEST, JOBS = 16, 26, 10
 
 
 @dataclass(frozen=True)

@@ -42,14 +42,6 @@ def test_the_loss_is_the_sum_of_the_channels(model):
     assert [[v.shape for v in some] for some in vectors] == [[(len(SENTENCES), 6)] * len(VIEWS)] * 2
 
 
-def test_each_view_has_the_vectors_of_all_channels(model):
-    batch = make_batch(model)
-    fixed, trained = (part.encode(batch, batch.ids[name]) for name, part in model.each())
-    for (one, other), of_fixed, of_trained in zip(model.encode(batch), fixed, trained, strict=True):
-        assert torch.equal(one.vector, of_fixed.vector)
-        assert torch.equal(other.vector, of_trained.vector)
-
-
 def test_channels_share_no_parameter(model):
     batch = make_batch(model)
     part = model.channels["fixed"]

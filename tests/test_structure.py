@@ -127,19 +127,6 @@ def test_nothing_of_ours_is_imported_in_a_function():
     assert late == []
 
 
-def test_commands_import_first():
-    """What a command imports for itself stands at its top, or in a ``try`` of imports there."""
-    wrong = []
-    for path in (path for name, path in MODULES.items() if name.startswith("structviews.cli.")):
-        for function in functions(path):
-            body = [n for n in function.body if not (isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant))]
-            each = [n.body if isinstance(n, ast.Try) else [n] for n in body]
-            imports_only = [all(isinstance(n, ast.Import | ast.ImportFrom) for n in some) for some in each]
-            if imports_only != sorted(imports_only, reverse=True):
-                wrong.append(f"{path}:{function.lineno}")
-    assert wrong == []
-
-
 def test_no_two_files_have_one_name():
     names = [path.name for path in MODULES.values() if path.name != "__init__.py"]
     assert sorted({name for name in names if names.count(name) > 1}) == []

@@ -27,12 +27,8 @@ def race(
 ) -> dict[str, list[float]]:
     """Seconds of each run in each round, after one that does not count; they take turns.
 
-    Args:
-        runs: by name.
-        rounds: how many.
-        seconds: start no more rounds, but for the first three, after so long.
-        device: where they run.
-        clock: ``time.process_time`` counts one process' time, which other jobs disturb less.
+    After so many ``seconds`` no more rounds start, but for the first three. The clock ``time.process_time`` counts one
+    process' time, which other jobs disturb less.
     """
     cuda = device.type == "cuda"
     # Launches are queued, so only many steps in a row show a GPU's speed.

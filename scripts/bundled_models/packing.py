@@ -29,18 +29,8 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
 
     Fixed word vectors are rounded to 8 bits a number, other weights to half precision. Sentences of kept words get the
     same vectors as from the run, up to rounding. The packed run looks for no file of word vectors: other words are
-    composed of the file's sub-words, which it then stores in 8 bits, or are unknown.
-
-    Args:
-        run: a fully trained run.
-        out: folder to create.
-        words: number of words to keep per channel.
-
-    Returns:
-        Notes on what is left out, and why.
-
-    Raises:
-        InputError: if ``run`` is not a fully trained run, ``out`` exists, or a weight overflows half precision.
+    composed of the file's sub-words, which it then stores in 8 bits, or are unknown. Returns notes on what is left out,
+    and why; raises InputError if the run is not fully trained, ``out`` exists, or a weight overflows half precision.
     """
     if words < 1:
         raise InputError(f"words = {words}: give at least 1")
@@ -110,16 +100,7 @@ def ship(
 ) -> None:
     """Create the folder of a bundled model: a packed run with its sources, scores and model card, and nothing else.
 
-    Args:
-        packed: an evaluated run that ``pack`` made.
-        out: folder to create; the model gets its name.
-        licence: of the weights, by its name on the Hub.
-        sources: tables of the texts that it was trained on, see ``read_sources``.
-        baselines, published, about: see ``model_card``.
-
-    Raises:
-        InputError: if ``packed`` is not a run, ``out`` exists, a table of sources cannot be read, a baseline lacks a
-            score, or the ``hub`` extra is not installed.
+    The ``sources`` are tables of the texts that it was trained on; for the rest, and for errors, see ``model_card``.
     """
     with new_folder(out) as folder:
         stage(packed, folder)

@@ -24,8 +24,7 @@ class Row:
 
     Attributes:
         views: comma-separated; or single views of trained pairs, as ``OF`` and ``JOINED`` have it.
-        sentences: number that it is trained on; 0 if it is not trained.
-        batch: sentences in a batch.
+        sentences, batch: numbers that it is trained on, 0 if it is not trained, and in a batch.
         trees: ``builtin``, a shape of the parser ``trivial``, or ``noise:`` and the labelled attachment score.
         channels: word vectors.
         objective: of the training.

@@ -61,12 +61,9 @@ class Plan:
 
     Attributes:
         words: averages of word vectors.
-        frozen: the encoder as it is: the mean of a sentence's pieces, that without its first component, and the first
-            piece.
-        trees: trees above word vectors, and above the encoder's states.
-        control: sequences above the encoder's states.
-        alone: the encoder trained further by itself.
-        pairs: the encoder trained beside another view.
+        frozen: the mean of a sentence's pieces, that without its first component, and the first piece.
+        trees, control: trees above word vectors, and above the encoder's states; sequences above these.
+        alone, pairs: the encoder trained further by itself, and beside another view.
         apart: the encoder as it is, joined with a view of the trees above word vectors.
         exported: the encoder of such a pair, exported.
     """

@@ -40,9 +40,7 @@ class Plan:
     """The rows of every part of the study; a row may be in several.
 
     Attributes:
-        table: rows of the table of pairs.
-        size: the corpora of all sizes.
-        quality: noise in the trees.
+        table, size, quality: rows of the table of pairs; the corpora of all sizes; noise in the trees.
         shape: pairs, each before the same on trees that are not syntax.
         batches, objectives, channels: other settings, each after the pair with the usual ones.
         single: each structure's view alone, by the structure that it was trained with.

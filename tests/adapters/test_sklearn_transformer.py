@@ -135,24 +135,3 @@ def test_it_is_pickled_without_the_run(words_run, tmp_path):
     with pytest.raises(InputError, match="changed since this vectorizer was fitted: fit again, or restore the run"):
         pickle.loads(pickled).transform(TEXTS)
     pickle.loads(pickled).fit(TEXTS).transform(TEXTS)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ("one string", "'one string': give a list of sentences"),
-        (np.zeros((2, 3)), r"sentences of shape \(2, 3\): give a list, or one column"),
-        (["a bird", float("nan")], "sentence 2: nan is not a sentence"),
-    ],
-)
-def test_what_is_no_sentences_is_one_line(vectorizer, given, message):
-    for call in (vectorizer.fit, vectorizer.transform):
-        with pytest.raises(InputError, match=message):
-            call(given)
-
-
-def test_what_is_no_run_is_told_by_fit(tmp_path, words_run):
-    with pytest.raises(InputError, match="not a run"):
-        SentenceVectorizer(tmp_path).fit(TEXTS)
-    with pytest.raises(InputError, match="no view 'dep': the run has avg, seq"):
-        SentenceVectorizer(words_run, view="dep").fit(TEXTS)

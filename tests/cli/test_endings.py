@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 
 from structviews.cli import app as cli
 from structviews.cli import console as printing
-from structviews.cli.console import write
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.terminal import Terminal
 
@@ -110,26 +109,6 @@ def test_a_missing_package_is_one_line_with_the_command_that_installs_it(tmp_pat
     (line,) = ended.stderr.splitlines()
     assert line.startswith("error: torch is not installed: pip install torch")
     assert line.endswith("https://download.pytorch.org/whl/cpu")
-
-
-@pytest.mark.parametrize("module", ["sklearn", "scipy.stats"])
-def test_what_scores_need_is_an_extra(module):
-    said = cli.what_failed(ModuleNotFoundError(name=module))
-    assert said.endswith(" is not installed: pip install 'structviews[eval]'")
-
-
-def test_controls_in_names_are_shown(command):
-    ended = command("inspect", "a\x1b]52;c;eA==\x07\u202eb.parsed")
-    assert ended.code == 2
-    assert ended.errors[0].startswith(r"error: a\x1b]52;c;eA==\x07\u202eb.parsed")
-    assert r"x\x1b[2J" in command("inspect", "--tree", "x\x1b[2J").errors[0]
-
-
-@pytest.mark.parametrize(("terminal", "written"), [(False, "a\u202eb\n"), (True, "a\\u202eb\n")])
-def test_data_are_changed_only_on_a_terminal(monkeypatch, capsys, terminal, written):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal)
-    write("a\u202eb\n")
-    assert capsys.readouterr().out == written
 
 
 def test_a_warning_is_given_once(monkeypatch, capsys):

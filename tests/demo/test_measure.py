@@ -4,12 +4,10 @@ import io
 
 import numpy as np
 import pytest
-from grammar import bracketed
 from rich.console import Console
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.demo.measure import Yardstick, length_classes, probe, result_table, top_constituent_classes
-from structviews.errors import InputError
+from structviews.demo.measure import Yardstick, probe, result_table
 
 
 def right_branching(rng, n, label):
@@ -56,31 +54,6 @@ def test_an_untrained_bag_is_in_the_table_and_finds_no_neighbours_of_random_word
     assert str(row.constituents.majority) in chance
 
 
-def words(n):
-    return ParsedSentence(("w",) * n)
-
-
-BIRD = bracketed("(S (NP (DT the) (NN bird)) (VP (VBD sat)) (. .))")
-NOW = bracketed("(S (ADVP (RB Now)) (, ,) (NP (NP (PRP it))) (VP (VBD sat) (ADVP (RB down))) (. .))")
-RUN = bracketed("(S (VP (VB Run) (NP (PRP it))))")
-YES = bracketed("(INTJ (UH Yes))")
-
-
-def test_top_constituent_classes_count_the_frequent_and_pool_the_rest():
-    sentences = [RUN, BIRD, BIRD, NOW, BIRD, RUN, YES]
-    assert top_constituent_classes(sentences, frequent=2).tolist() == [1, 0, 0, 2, 0, 1, 2]
-    with pytest.raises(InputError, match="no constituency tree for 'w w'"):
-        top_constituent_classes([BIRD, words(2)])
-
-
-def test_length_classes_split_equally_and_in_order():
-    lengths = np.random.default_rng(0).permutation(np.arange(3, 63))
-    classes = length_classes([words(n) for n in lengths], bins=6)
-    assert classes.tolist() == [(n - 3) // 10 for n in lengths]
-    classes = length_classes([words(n) for n in [4] * 50 + [5] * 3 + [9] * 3], bins=6)
-    assert classes.tolist() == [0] * 50 + [1] * 3 + [1] * 3  # equal lengths stay together
-
-
 @pytest.fixture
 def rng():
     return np.random.default_rng(1)
@@ -105,12 +78,3 @@ def test_probe_never_trains_on_the_documents_it_is_tested_on(rng):
     class_of = rng.permutation(np.arange(40) % 2)
     found = probe(np.eye(40)[documents], class_of[documents], documents)
     assert found.accuracy.value < 0.75
-
-
-def test_probe_refuses_what_it_cannot_use(rng):
-    classes, documents = labelled(rng)
-    vectors = rng.standard_normal((600, 3))
-    with pytest.raises(InputError, match="3 documents are too few for 5 folds"):
-        probe(vectors, classes, documents % 3)
-    with pytest.raises(InputError, match="same class"):
-        probe(vectors, np.zeros(600, int), documents)

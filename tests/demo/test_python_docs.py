@@ -1,12 +1,11 @@
 """The demo's corpus: from pieces of documentation as they are written, to the whole standard library."""
 
-import sysconfig
 from pathlib import Path
 
 import pytest
 
 from structviews.demo import python_docs
-from structviews.demo.python_docs import is_prose, sentences, without_repeats, write_corpus
+from structviews.demo.python_docs import sentences, write_corpus
 from structviews.errors import InputError
 
 SPHINX = """\
@@ -75,30 +74,6 @@ def test_sentences():
     ]
 
 
-@pytest.mark.parametrize(
-    "sentence",
-    [
-        *("Go on.", "The word " + "again " * 58 + "ends.", "the name is bound to an object."),
-        *("The name is bound to an object", "The name is bound as follows:", "The result is x[i] = 3."),
-        *("The path is C:\\temp.", "Mail to the author@example.org.", "Set self.x_y to os.path."),
-        *("Simple Mail Transfer Protocol.", "The name (see above is bound.", "This raises an error..."),
-    ],
-)
-def test_code_titles_and_fragments_are_no_prose(sentence):
-    assert not is_prose(sentence)
-
-
-def test_prose():
-    assert is_prose("The name is bound to an object.")
-    assert is_prose("Return self._name, which isn't set at all (see __init__).")
-    assert is_prose('This is called "late binding" by 3.5% of the users -- or more!')
-
-
-def test_a_repeat_stays_in_the_longest_text():
-    texts = {"a": ["1", "2"], "b": ["0", "1", "2", "3", "0"], "c": ["3", "4", "5"], "d": ["6"]}
-    assert without_repeats(texts) == {"b": ["0", "1", "2", "3"], "c": ["4", "5"]}
-
-
 def library(folder: Path, **modules: str) -> Path:
     for name, text in modules.items():
         path = folder / f"{name.replace('__', '/')}.py"
@@ -136,16 +111,3 @@ def test_a_library_without_documentation_is_an_error_and_leaves_no_file(tmp_path
     with pytest.raises(InputError, match=r"lib: has only 0 sentences of documentation, fewer than 2000: use a Python"):
         write_corpus(tmp_path / "text.txt", stdlib)
     assert [path.name for path in tmp_path.iterdir()] == ["lib"]
-
-
-@pytest.mark.slow
-def test_this_python_gives_ten_to_twenty_thousand_sentences(tmp_path):
-    if not (Path(sysconfig.get_path("stdlib")) / "pydoc_data" / "topics.py").is_file():
-        pytest.skip("this Python has no pydoc_data.topics")
-    write_corpus(tmp_path / "text.txt")
-    text = (tmp_path / "text.txt").read_text(encoding="utf-8")
-    documents = [document.split("\n") for document in text.removesuffix("\n\n").split("\n\n")]
-    assert min(map(len, documents)) >= 2
-    everything = [line for document in documents for line in document]
-    assert 10_000 <= len(everything) <= 20_000
-    assert len(set(everything)) == len(everything)

@@ -54,14 +54,6 @@ def test_an_unknown_name_is_told_the_nearest():
         embedder.encode(STRINGS, normalise=True)
 
 
-def test_what_a_run_says_of_itself(runs_of_all_kinds):
-    run = runs_of_all_kinds["joined"]
-    joined = repr(Embedder.load(run))
-    assert joined.startswith(f"Embedder(run='{run}', views=['0-trees', '1-average'], dim=")
-    assert joined.endswith(f"corpus='{run.parent / 'x.parsed'}')")
-    assert "parser=None, corpus=None" in repr(Embedder.load(runs_of_all_kinds["vectors"]))
-
-
 def test_a_saved_run_gives_the_same(embedder, tmp_path, monkeypatch):
     vectors, run = embedder.encode(STRINGS), embedder.folder
     (tmp_path / "saved").mkdir()  # an empty folder will do
@@ -110,7 +102,6 @@ def test_cosines_are_those_of_sentence_transformers():
 NO_COSINES = [
     (["a bird"], np.ones((1, 3)), "not vectors: give what encode returns"),
     (np.ones((2, 3)), np.ones((2, 4)), "vectors of 3 and 4 dimensions: give vectors of one run"),
-    (np.ones((2, 3, 1)), np.ones((2, 1)), r"vectors of shape \(2, 3, 1\): give"),
     (np.ones((2, 3)), np.ones((4, 3)), r"vectors of shapes \(2, 3\) and \(4, 3\): give as many of each"),
 ]
 

@@ -3,7 +3,6 @@
 import json
 import pickle
 import re
-import shutil
 import sys
 from dataclasses import replace
 
@@ -18,7 +17,6 @@ from scripts_for_tests import load
 from vector_files import fasttext_model, write_vectors
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import save_results
@@ -114,28 +112,6 @@ def test_what_a_packed_run_holds(run, packed, corpus, vectors):
     found = embedder.encode([random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])])
     np.testing.assert_allclose(found[0], found[1], atol=1e-7)
     assert embedder.description == "vector"
-
-
-def test_what_cannot_be_packed_or_shipped(run, average, packed, vectors, tmp_path):
-    unfinished, large = (shutil.copytree(run, tmp_path / name) for name in ("unfinished", "large"))
-    (unfinished / "components.safetensors").unlink()
-    weights = load_file(large / "model.safetensors")
-    next(weight for name, weight in weights.items() if ".views.0." in name)[0] = 1e5
-    write_arrays(large / "model.safetensors", weights)
-    scored(packed, MR=75.0, CR=80.0)
-    out, none = tmp_path / "out", [tmp_path / "none.tsv"]
-    for action, message in (
-        (lambda: pack(run, out, 0), "words = 0: give at least 1"),
-        (lambda: pack(average, out, WORDS), "average: a run of kind 'baseline': give a run made by structviews train"),
-        (lambda: pack(unfinished, out, WORDS), "unfinished: training has not finished: resume it with structviews"),
-        (lambda: pack(large, out, WORDS), "overflows half precision"),
-        (lambda: expand(packed, vectors), "packed, so its word vectors are rounded: expand the run that it was"),
-        (lambda: ship(packed, out, "mit", baselines=[average]), "average: has no score for CR to compare with: run"),
-        (lambda: ship(packed, out, "mit", sources=none), r"none\.tsv: No such file"),
-    ):
-        with pytest.raises(InputError, match=message):
-            action()
-        assert not list(tmp_path.glob("*out*"))
 
 
 # Runs that compose unknown words of n-grams.

@@ -146,7 +146,6 @@ def test_nothing_in_a_word_reaches_the_terminal():
     assert printable("\x1b[31mred\x07") == "␛[31mred␇"
     assert printable("a\x9b\x7f") == "a\ufffd␡"
     assert printable("\u0301") == "◌\u0301"
-    assert printable("") == "·"
 
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -3,9 +3,7 @@
 import json
 
 import numpy as np
-import pytest
 
-from structviews.errors import InputError
 from structviews.report.curves import POINTS, curves, draw_panel, panels, series_of
 from structviews.runs.folder import read_log
 from structviews.runtime.pictures import COLOURS, NAMED, inline_svg
@@ -54,14 +52,6 @@ def test_a_long_log_is_thinned_to_means():
     np.testing.assert_allclose(found.steps[:2], [1, 4])
     np.testing.assert_allclose(found.values[:2], [1 / 3, 2 / 3])
     assert found.steps[-1] == n - 1
-
-
-def test_what_a_kill_cut_short_is_left_out_and_other_damage_told(tmp_path):
-    run = write_log(tmp_path / "a", [line("train", 10, loss=1.0)], '{"kind": "tr')
-    assert read_log(run) == [line("train", 10, loss=1.0)]
-    (run / "log.jsonl").write_text("what?\n" + json.dumps(line("train", 1)) + "\n")
-    with pytest.raises(InputError, match=r"log\.jsonl:1: not JSON .*: remove this line"):
-        read_log(run)
 
 
 def test_a_panel_has_a_line_for_each_curve_in_the_colours_of_the_page():

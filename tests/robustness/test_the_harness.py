@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import sandbox
 from damage import damage, mutations_of
-from sandbox import FAULTS, OK, REFUSED, Outcome, digest, judged, observe
+from sandbox import FAULTS, OK, REFUSED, Outcome, judged, observe
 
 from structviews.errors import InputError
 
@@ -37,17 +37,6 @@ def test_every_end_of_a_reading_is_told_apart(monkeypatch):
     ]
     kinds = [outcome.kind for outcome in observe(readings)]
     assert kinds == [OK, REFUSED, "traceback", "crash", "hang", "memory", "memory", "crash", OK]
-
-
-def test_equal_contents_have_equal_hashes():
-    content = {"a": [1, "x", np.ones((2, 3))]}
-    assert digest(content) == digest({"a": [1, "x", np.ones((2, 3))]})
-    for other in (
-        {"a": [1, "x", np.ones((3, 2))]},
-        {"b": [1, "x", np.ones((2, 3))]},
-        {"a": ["1", "x", np.zeros((2, 3))]},
-    ):
-        assert digest(other) != digest(content)
 
 
 SAME, OTHER = Outcome(OK, content="h"), Outcome(OK, content="g")

@@ -52,14 +52,6 @@ def test_markup_in_a_name_is_only_text(name, make):
     assert name in file.getvalue()
 
 
-def test_nothing_else_writes_for_people():
-    """Consoles are ``Terminal``s, and nothing is printed past them."""
-    for folder in (PACKAGE, PACKAGE.parent / "parsing"):
-        for path in folder.rglob("*.py"):
-            past = re.search(r"(?<![\w.\"`])(print|Console)\(", path.read_text("utf-8"))
-            assert path.name == "terminal.py" or not past, path
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """A clock that is a second further at each look."""
@@ -124,19 +116,6 @@ def test_nothing_is_cut_at_any_width(width, what):
     assert "\N{HORIZONTAL ELLIPSIS}" not in whole
     if width == 200:
         assert len(lines) == 1
-
-
-def test_a_terminal_shows_what_is_loaded_before_anything_is_counted():
-    console = console_of(80)
-    with rate_bar(console, "parsing", "lines") as bar:
-        bar.stage("loading the parser")
-        (line,) = drawn(bar, 80)
-        assert line.endswith("parsing: loading the parser")
-        bar(0, 10)
-        assert "loading" not in drawn(bar, 80)[0]
-    with rate_bar(console_of(80), "parsing", "lines") as bar:
-        bar.stage("loading the parser")
-    assert bar._live.transient  # a job that was refused leaves no trace
 
 
 def test_units_of_different_sizes_have_no_time_left_but_stages():

@@ -81,7 +81,6 @@ PARTS = [
     ("pipeline", ("x.txt", "--threads", 1), "pipeline", "| processes | sentences/s |"),
     ("parsers", ("x.txt", "--parsers", "spacy", "--tiny", "--sentences", 6, "--rounds", 1), "parsers", "| builtin |"),
     ("eval", ("--senteval", DATA / "senteval", "--dim", 6, "--threads", 1, "--quick"), "tasks", "| scikit-learn"),
-    ("seals", ("--rows", 100, "--rounds", 1), "seconds", ""),
     ("states", ("--corpus", "x.parsed", "--layers", 1, "--dim", 64, "--sentences", 20), "rates", ""),
     pytest.param(
         "ranks",
@@ -105,7 +104,6 @@ def test_a_part_runs_small_and_tells_what_it_measured(bench, module, monkeypatch
     for library in {"parsers": ["spacy"], "states": ["transformers"], "encode": ["transformers"]}.get(part, []):
         pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(module("seals"), "PARAMETERS", 8000)
     Path("x.txt").write_text("".join(f"The {i} birds in the tree sing.\n" for i in range(30)))
     topic_corpus(Path("x.parsed"), documents=4)
     printed, found = bench(part, *flags)
@@ -151,11 +149,3 @@ def test_every_way_gives_the_same_gradients(module):
         for others in found.values():
             for one, other in zip(found["fp32"], others, strict=True):
                 assert (one - other).norm() < 0.05 * one.norm(), name
-
-
-def test_operations_are_those_of_the_products(module):
-    first, second = torch.randn(3, 4, requires_grad=True), torch.randn(4, 5)
-    with module("train").Operations() as counted:
-        (first @ second).sum().backward()
-        torch.empty(3, 5).addmm_(first.detach(), second)
-    assert counted.count == 2 * 3 * 4 * 5 * 3
