@@ -116,7 +116,8 @@ class BuiltinParser:
 
     def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
         """Measure the range of each layer's inputs on tokenised sentences, for quantisation to 8 bits."""
-        assert isinstance(self.network, ParserNetwork)
+        if isinstance(self.network, QuantisedNetwork):
+            raise TypeError("a parser in 8 bits has no weights to measure or save: give it a network of floats")
         with measured(self.network) as ranges:
             self.parse(sentences)
         self.settings = cast(ParserSettings, {**self.settings, "ranges": ranges})
@@ -125,7 +126,8 @@ class BuiltinParser:
         """Write the weights in half precision and the vocabularies."""
         from safetensors.torch import save  # noqa: PLC0415 - only where weights are written
 
-        assert isinstance(self.network, ParserNetwork)
+        if isinstance(self.network, QuantisedNetwork):
+            raise TypeError("a parser in 8 bits has no weights to measure or save: give it a network of floats")
         weights = save({name: each.half().contiguous() for name, each in self.network.state_dict().items()})
         settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True).encode() + b"\n"
         digest = hashlib.sha256(weights + settings).hexdigest().encode() + b"\n"

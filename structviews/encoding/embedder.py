@@ -337,10 +337,7 @@ class Embedder:
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
-        """What the encoders of some views return for a batch of prepared sentences, for each view and channel.
-
-        ``chosen`` are the indices of the views; ``states`` says whether states are needed, see ``View.forward``.
-        """
+        """For each view with the ``chosen`` indices and each channel, its encoder's output; see ``View.forward``."""
         raise NotImplementedError
 
     def prepare(self, sentences: Iterable[Sentence], chosen: Iterable[int] | None = None) -> list[ParsedSentence]:
