@@ -60,18 +60,23 @@ class ChildSumCell(TreeCell):
         u_i, u_o, u_u = self.recurrent(children.sum(h)).chunk(3, dim=1)
         return lstm_state(i + u_i, o + u_o, u + u_u, children.sum(forget * c))
 
-    def of_head(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of a word's part of its children's forget gates, and of its query."""
-        parts = [self.input_forget, self.query] if self.attention else [self.input_forget]
-        return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
-
-    def of_child(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of a child's part of its forget gate, which has no bias, and of its key."""
-        weight, bias = [self.recurrent_forget.weight], [self.recurrent_forget.weight.new_zeros(self.hidden)]
+    def folded(self) -> tuple[Tensor, ...]:
+        """Weights and biases of the products, those of u folded; see ``_ChildSum``, which takes them in this order."""
+        own, forget = [self.input_forget], self.recurrent_forget.weight
+        w_send, b_send = [forget], [forget.new_zeros(self.hidden)]  # this part of a forget gate has no bias
         if self.attention:
-            weight.append(self.key.weight)
-            bias.append(self.key.bias)
-        return torch.cat(weight), torch.cat(bias)
+            own.append(self.query)
+            w_send.append(self.key.weight)
+            b_send.append(self.key.bias)
+        return (
+            steps.folded(self.input.weight, self.hidden),
+            steps.folded(self.input.bias, self.hidden),
+            torch.cat([part.weight for part in own]),
+            torch.cat([part.bias for part in own]),
+            steps.folded(self.recurrent.weight, self.hidden),
+            torch.cat(w_send),
+            torch.cat(b_send),
+        )
 
 
 def cosine(query: Tensor, key: Tensor) -> Tensor:
@@ -82,15 +87,7 @@ def cosine(query: Tensor, key: Tensor) -> Tensor:
 
 def level_pass(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
     """The same as ``run_levels``, with one product for all weight gradients of a kind, and steps that fill buffers."""
-    # Leaves have no forget gate or query.
-    weights = (
-        steps.folded(cell.input.weight, cell.hidden),
-        steps.folded(cell.input.bias, cell.hidden),
-        *cell.of_head(),
-        steps.folded(cell.recurrent.weight, cell.hidden),
-        *cell.of_child(),
-    )
-    dtype = steps.product_dtype(vectors)
+    weights, dtype = cell.folded(), steps.product_dtype(vectors)
     with torch.autocast(vectors.device.type, enabled=False):
         operands = (operand.to(dtype) for operand in (vectors, *weights))
         states, roots, attention = _ChildSum.apply(trees, rows, *operands)
@@ -124,8 +121,8 @@ class _Buffers(NamedTuple):
 class _ChildSum(torch.autograd.Function):
     """The cell over a batch of trees; all tensors have the dtype of the products.
 
-    ``w_word (3H, X)`` maps a word to i, o, u (folded); ``w_own ((1 or 2) H, X)`` to f and, with attention,
-    the query; ``w_sum (3H, H)`` maps the sum of the children's states to i, o, u (folded);
+    ``w_word (3H, X)`` maps a word to i, o, u (folded); ``w_own ((1 or 2) H, X)``, not of leaves, to f and, with
+    attention, the query; ``w_sum (3H, H)`` maps the sum of the children's states to i, o, u (folded);
     ``w_send ((1 or 2) H, H)`` a child's state to its part of the forget gate and, with attention, its key.
     """
 

@@ -19,7 +19,7 @@ from structviews.batches.trees import SharedFamilies, SharedPairs, SharedTrees, 
 from structviews.kernels.cells import MERGED_PASSES
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
-from structviews.kernels.steps import EPSILON, advance, folded, open_gates, sums_by_group
+from structviews.kernels.steps import EPSILON, advance, open_gates, sums_by_group
 from structviews.runtime.products import ROWS, Product, prepared, scratch
 
 # So many inner nodes, of a dozen sentences, are faster without what distinct leaves send: a product reads its weight,
@@ -31,11 +31,11 @@ class MergedBinary:
     """The binary Tree-LSTM over merged trees: a parent's gates are a sum over its left and its right child."""
 
     def __init__(self, cell: BinaryCell, precision: str):
-        weight, bias = cell.of_pair()
-        left, right = weight.chunk(2, dim=1)
-        self.of_word = Product(*cell.of_leaf(), precision)
-        self.sides = Product(left, bias, precision), Product(right, None, precision)
-        self.of_both = Product(weight, bias, precision)
+        w_word, b_word, w_pair, b_pair = cell.folded()
+        left, right = w_pair.chunk(2, dim=1)
+        self.of_word = Product(w_word, b_word, precision)
+        self.sides = Product(left, b_pair, precision), Product(right, None, precision)
+        self.of_both = Product(w_pair, b_pair, precision)
 
     def fill(self, vectors: Tensor, trees: SharedPairs, c: Tensor, h: Tensor) -> None:
         """Fill in cells and states ``(R, H)``; ``vectors (U, X)`` are those of the distinct words."""
@@ -87,11 +87,10 @@ class MergedChildSum:
     """
 
     def __init__(self, cell: ChildSumCell, precision: str):
-        weight, bias = cell.of_head()
-        weight = torch.cat([folded(cell.input.weight, cell.hidden), weight])
-        self.of_word = Product(weight, torch.cat([folded(cell.input.bias, cell.hidden), bias]), precision)
-        self.of_child = Product(*cell.of_child(), precision)
-        self.of_sum = Product(folded(cell.recurrent.weight, cell.hidden), None, precision)
+        w_word, b_word, w_own, b_own, w_sum, w_send, b_send = cell.folded()
+        self.of_word = Product(torch.cat([w_word, w_own]), torch.cat([b_word, b_own]), precision)
+        self.of_child = Product(w_send, b_send, precision)
+        self.of_sum = Product(w_sum, None, precision)
 
     def fill(self, vectors: Tensor, trees: SharedFamilies, c: Tensor, h: Tensor) -> None:
         """Fill in cells and states ``(R, H)``; ``vectors (U, X)`` are those of the distinct words."""

@@ -48,21 +48,17 @@ class BinaryCell(TreeCell):
         i, o, u, *f = (self.recurrent(h.flatten(1)) + bias).chunk(5, dim=1)
         return lstm_state(i, o, u, (torch.sigmoid(torch.stack(f, dim=1)) * c).sum(dim=1))
 
-    def of_leaf(self) -> tuple[Tensor, Tensor]:
-        """Folded weight and bias of a leaf's gates."""
-        return steps.folded(self.input.weight, self.hidden), steps.folded(self.bias, self.hidden)
-
-    def of_pair(self) -> tuple[Tensor, Tensor]:
-        """Folded weight, of left and right side by side, and bias of a parent's gates."""
-        bias = torch.cat([steps.folded(self.bias, self.hidden), self.bias_forget, self.bias_forget])
-        return steps.folded(self.recurrent.weight, self.hidden), bias
+    def folded(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Folded weight and bias of a leaf's gates, and of a parent's, with left and right side by side."""
+        w_word, w_pair = (steps.folded(each.weight, self.hidden) for each in (self.input, self.recurrent))
+        b_word = steps.folded(self.bias, self.hidden)
+        return w_word, b_word, w_pair, torch.cat([b_word, self.bias_forget, self.bias_forget])
 
 
 def level_pass(cell: BinaryCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
     """The same as ``run_levels``, with one product for all weight gradients of a kind, and steps that fill buffers."""
-    weight, bias = cell.of_pair()
-    left, right = weight.chunk(2, dim=1)
-    weights = *cell.of_leaf(), left.contiguous(), right.contiguous(), bias
+    w_word, b_word, w_pair, b_pair = cell.folded()
+    weights = w_word, b_word, *(side.contiguous() for side in w_pair.chunk(2, dim=1)), b_pair
     dtype = steps.product_dtype(vectors)
     with torch.autocast(vectors.device.type, enabled=False):
         states, roots = _Binary.apply(trees, rows, vectors.to(dtype), *(weight.to(dtype) for weight in weights))

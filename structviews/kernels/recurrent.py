@@ -337,8 +337,6 @@ def _by_step(sizes: Sequence[int], backwards: bool, *tensors: Tensor) -> list[tu
 class _InferenceCell(ABC):
     """A direction of a cell with its products; the gates are in PyTorch's order, with the tanh's folded."""
 
-    carried: ClassVar[int] = 1  # P
-
     def __init__(self, weights: Sequence[Tensor], precision: str):
         w_word, w_state, b_word, b_state = weights
         self.size = w_state.shape[1]
@@ -385,8 +383,6 @@ class _GruResetBeforeInference(_InferenceCell):
 
 
 class _LstmInference(_InferenceCell):
-    carried = 2
-
     def _prepare(self, w_state: Tensor, b_state: Tensor, precision: str) -> Tensor:
         self.of_state = Product(steps.folded(w_state, self.size), None, precision)
         return torch.zeros_like(b_state)
@@ -427,7 +423,7 @@ def run_inference(
         )
         for direction, cell in enumerate(cells):
             of_words = cell.of_word(vectors)
-            state = vectors.new_zeros(sizes[0], cell.carried * cell.size)
+            state = vectors.new_zeros(sizes[0], kind.carried * cell.size)
             every = vectors.new_empty(len(words) if states else 0, cell.size)
             stop = len(words) if direction else 0
             for n in reversed(sizes) if direction else sizes:

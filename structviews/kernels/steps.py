@@ -68,10 +68,10 @@ def on(device: torch.device) -> ModuleType:
     return sys.modules[__name__]
 
 
-def folded(weight: Tensor, hidden: int, gate: int = 2) -> Tensor:
-    """A weight or bias, whose rows are those of gates, with the rows of this one scaled by -2: u in i, o, u, ..."""
+def folded(weight: Tensor, hidden: int) -> Tensor:
+    """A weight or bias, whose rows are those of gates, with those of the third scaled by -2: u in i, o, u, ..."""
     scale = weight.new_ones(len(weight))
-    scale[gate * hidden : (gate + 1) * hidden] = FOLD
+    scale[2 * hidden : 3 * hidden] = FOLD
     return weight * scale.view(-1, *[1] * (weight.dim() - 1))
 
 
