@@ -1,7 +1,7 @@
 """Registries of everything that has a name: views, objectives, parsers, kinds of run, tasks, protocols.
 
-A registry belongs to a package. Built-in entries are modules of that package, one per file; plug-ins are installed
-packages that declare an entry point in the registry's group::
+A registry belongs to a package. Modules of that package have the built-in entries; plug-ins are installed packages that
+declare an entry point in the registry's group::
 
     [project.entry-points."structviews.views"]
     gap = "my_package.gap_view"
@@ -38,6 +38,7 @@ class Registry(Generic[T]):
         self.package = package
         self.group = group
         self.others = others
+        self._modules = [module.name for module in iter_modules(import_module(package).__path__)]
         self._known: dict[str, T] = {}
         self._loaded = False
 
@@ -63,19 +64,19 @@ class Registry(Generic[T]):
             InputError: if there is none; lists the names.
         """
         module = name.replace("-", "_")
-        if name not in self._known and not self._loaded and module in self._modules():
-            import_module(f"{self.package}.{module}")  # most have one of their name, which saves importing the others
+        if name not in self._known and not self._loaded and module in self._modules:
+            import_module(f"{self.package}.{module}")  # many have one of their name, which saves importing the others
         if name not in self._known and name not in self:
             raise unknown(self.kind, name, (*self, *self.others))
         return self._known[name]
 
     def if_loaded(self, name: str) -> T | None:
         """As ``[name]``, but None if the module of that name is not imported yet."""
-        return None if name not in self._known and name in self._modules() else self[name]
+        return None if name not in self._known and name in self._modules else self[name]
 
     def __contains__(self, name: object) -> bool:
         self._load()
-        return name in self._known
+        return isinstance(name, str) and name in self._known
 
     def __iter__(self) -> Iterator[str]:
         """The names, sorted."""
@@ -86,15 +87,12 @@ class Registry(Generic[T]):
         self._load()
         return len(self._known)
 
-    def _modules(self) -> list[str]:
-        return [module.name for module in iter_modules(import_module(self.package).__path__)]
-
     def _load(self) -> None:
         """Import all modules of the package, and the plug-ins."""
         if self._loaded:
             return
         self._loaded = True
-        for module in self._modules():
+        for module in self._modules:
             import_module(f"{self.package}.{module}")
         for point in entry_points(group=self.group):
             try:

@@ -250,7 +250,7 @@ class TrainConfig:
         objective = tables["objective"].get("name", ObjectiveChoice.name)
         views = tables["views"]["names"] if isinstance(tables["views"]["names"], list | tuple) else ()
         chosen = [("objective", objective, OBJECTIVES[objective].Config)] if objective in OBJECTIVES else []
-        chosen += [("views", name, VIEWS[name].Config) for name in dict.fromkeys(views) if name in VIEWS]
+        chosen += [("views", name, VIEWS[name].Config) for name in views if name in VIEWS]
         belonging = set()
         for section, name, config in chosen:
             for each in settings_of(config):

@@ -42,8 +42,6 @@ OF_VIEWS = [
     {"views": ("transformer", "dep"), "encoder": "x/y", "sentence_pooling": "first", "encoder_lr": 1e-4},
     {"views": ("transformer", "dep"), "encoder": "x/y", "top_layers": 2, "recompute": True},
 ]
-
-
 CONTEXTUAL = {"channels": ["contextual"], "encoder": "x/y"}
 OF_CHANNELS = [{"channels": ("contextual", "trained"), "encoder": "x/y:1..2", "word_pooling": "first"}]
 
@@ -74,6 +72,8 @@ def test_a_configuration_comes_back_from_toml(tmp_path):
         ({"hiden": 3}, r"here\.toml: unknown setting 'hiden': the settings are corpus, out, "),
         ({"hidden": "3"}, r"hidden = '3' is not of type whole number"),
         ({"views": "dep"}, "views = 'dep' is not of type list of texts"),
+        ({"views": [["dep"]]}, r"views = \(\['dep'\],\) is not of type"),
+        ({"objective": ["pairwise"]}, r"objective = \['pairwise'\] is not of type text"),
         ({"views": ["dep", "deep"]}, "unknown view 'deep' .did you mean dep..: choose one of average, avg, bow, "),
         (
             {"objective": "consensus", "self_score": "zero"},
