@@ -10,8 +10,6 @@ import warnings
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
-from math import isfinite, nan
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, Self
 
@@ -135,7 +133,7 @@ class VectorSource(NamedTuple):
             # From the right, as words may contain spaces, as some of GloVe's do.
             word, *values = text.rstrip(b" \r").rsplit(b" ", self.dim)
             # But one that ends in a number means that the line has too many of them.
-            surplus = len(list(takewhile(isfinite, map(_number, reversed(word.split(b" ")[1:])))))
+            surplus = [*map(_number, reversed(word.split(b" ")[1:])), None].index(None)
             if len(values) != self.dim or not word or surplus:
                 found = max(0, len(values) + surplus - (not word))
                 expected = "the header says" if self.n_words is not None else "most lines have"
@@ -144,7 +142,7 @@ class VectorSource(NamedTuple):
                     "delete the line; if it is the last one, the file was truncated: copy it again"
                 )
             with np.errstate(over="ignore"):
-                vector = np.array([*map(_number, values)]).astype(np.float32)
+                vector = np.array([*map(_number, values)], np.float64).astype(np.float32)
             for i in np.flatnonzero(~np.isfinite(vector))[:1]:
                 where = f"{self.path}:{number}"
                 raise InputError(f"{where}: {_shown(values[i])} is not a finite number: correct or delete the line")
@@ -231,7 +229,7 @@ def _parse(block: bytes, dim: int) -> Block | None:
     except pa.ArrowInvalid:
         return None
     spaced = words.filter(pc.match_substring(words, " ")).to_pylist()
-    if not np.isfinite(vectors).all() or any(isfinite(_number(word.split(" ")[-1])) for word in spaced):
+    if not np.isfinite(vectors).all() or any(_number(word.split(" ")[-1]) is not None for word in spaced):
         return None
     return words, vectors.reshape(-1, dim)
 
@@ -244,12 +242,12 @@ def _strings(text: np.ndarray | bytes, lengths: np.ndarray) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(lengths), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(text))
 
 
-def _number(text: bytes | str) -> float:
-    """The number that a text stands for; NaN if it stands for none."""
+def _number(text: bytes | str) -> float | None:
+    """The number that a text stands for, which may be NaN or infinite; None if it stands for none."""
     try:
         return float(text)
     except ValueError:
-        return nan
+        return None
 
 
 def _shown(text: bytes) -> str:
