@@ -13,9 +13,9 @@ from structviews.runs.settings_file import load_run, run_kind
 from structviews.runtime.array_files import check_blocks
 from structviews.runtime.documents import read_sealed
 from structviews.runtime.seals import read_tensors
+from structviews.runtime.terminal import OnProgress
 from structviews.words.vector_files import arrow_file, check_arrow
 
-OnProgress = Callable[[int, int], None]
 REMAKE = "delete it; it is made again when it is needed"
 
 

@@ -53,17 +53,14 @@ class Agreement(NamedTuple):
 class Ranks:
     """The processes that train together; by default a single process.
 
-    This one is number ``rank`` of ``count``; only rank 0, the leader, writes files and prints.
+    This one is number ``rank`` of ``count``; only rank 0, which ``leads``, writes files and prints.
     """
 
     def __init__(self, rank: int = 0, count: int = 1, store: dist.Store | None = None):
         self.rank = rank
         self.count = count
+        self.leads = rank == 0
         self._store = store
-
-    @property
-    def leads(self) -> bool:
-        return self.rank == 0
 
     def exchange(self, message: Array) -> Array:
         """Gather each rank's message of ``(n,)`` bytes, uint8, into ``(K, n)``."""

@@ -109,6 +109,5 @@ class SmoothInverseFrequency(WordAverage):
         self.unit_words = config.unit_words
 
     def weighted(self, words: Words, ids: WordIds) -> Tensor:
-        rows = super().weighted(words, ids)
-        rows = F.normalize(rows) if self.unit_words else rows
+        rows = F.normalize(words.rows(ids)) if self.unit_words else words.rows(ids)
         return rows * smooth_inverse(words.shares(ids))[:, None]

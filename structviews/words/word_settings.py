@@ -6,7 +6,7 @@ from structviews.errors import InputError
 from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, MOST_EPOCHS, Settings, setting
 from structviews.words import CHANNELS, TRAINED
 
-# The initial range of word vectors that leaves it to each view, see ``word_init`` of ``model.Channel``.
+# The initial range of word vectors that leaves it to each view, see ``model.Channel``.
 VIEWS_OWN = -1.0
 # What stands for words without a fixed vector.
 ZERO, RANDOM = "zero", "random"
