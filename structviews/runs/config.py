@@ -257,7 +257,7 @@ class TrainConfig:
                 if each.flat in own:
                     tables[section].setdefault(name, {})[each.name] = own[each.flat]
                     belonging.add(each.flat)
-        for flat in own.keys() - belonging:
+        for flat in sorted(own.keys() - belonging):
             if objectives := having(OBJECTIVES, flat):
                 raise InputError(
                     f"{flat} = {own[flat]!r}: the objective {objective!r} has no such setting: leave it out, or use "

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -112,10 +113,10 @@ class LogEntry(TypedDict):
 
 
 def append_log(run: Path, entry: LogEntry, metrics: Mapping[str, float]) -> None:
-    """Append a line."""
-    line = json.dumps({**entry, **{name: round(value, 6) for name, value in metrics.items()}})
+    """Append a line, without the metrics that are NaN or infinite, for which JSON has no number."""
+    finite = {name: round(value, 6) for name, value in metrics.items() if math.isfinite(value)}
     with (run / LOG).open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+        file.write(json.dumps({**entry, **finite}) + "\n")
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:

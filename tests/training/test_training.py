@@ -20,7 +20,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.kernels import message_passing
 from structviews.kernels.cells import run_nodes
-from structviews.runs.folder import cut_log
+from structviews.runs.folder import append_log, cut_log, read_log
 from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runtime.processes import Interrupted
 from structviews.training.checkpoint import Progress, extend, extended, read_progress
@@ -32,8 +32,6 @@ from structviews.training.trainer import Training
 STEPS_AN_EPOCH = 6
 STEPS = 17
 needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structviews[dgl]")
-
-
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
@@ -310,6 +308,8 @@ def test_a_log_is_cut_behind_the_step_to_go_on_from(tmp_path):
     (tmp_path / "log.jsonl").write_text("".join([*lines[:2], *damaged, *lines[2:], '{"kind": "tr']))
     cut_log(tmp_path, 3)
     assert (tmp_path / "log.jsonl").read_text() == "".join(lines[:3])
+    append_log(tmp_path, {"kind": "validation", "step": 4, "epoch": 0}, {"loss": float("nan"), "accuracy": 0.5})
+    assert read_log(tmp_path)[3] == {"kind": "validation", "step": 4, "epoch": 0, "accuracy": 0.5}
     assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
 
 
