@@ -153,7 +153,7 @@ def sweep_jobs(
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a training run needs: trainable parameters, and memory without activations, as measured on a few batches."""
+    """What a training run needs, as measured on a few batches; of memory, all but the activations."""
 
     steps: int
     parameters: int
