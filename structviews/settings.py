@@ -80,7 +80,8 @@ class Setting:
         several = self.kind in (NAMES, NUMBERS) and isinstance(value, list | tuple)
         of_one = get_args(self.kind)[0] if several else self.kind
         values: tuple[Any, ...] = tuple(value) if several else (value,)
-        values = tuple(float(each) if of_one is float and type(each) is int else each for each in values)
+        is_float = of_one is float  # a whole number beyond all floats stays one, and is refused
+        values = tuple(float(each) if is_float and type(each) is int and abs(each) < 1e300 else each for each in values)
         value = values if several else values[0]
         if any(type(each) is not of_one for each in values):
             raise InputError(f"{self.flat} = {value!r} is not of type {TYPE_NAMES[self.kind]}")
@@ -89,7 +90,7 @@ class Setting:
                 raise unknown(self.flat, each, filter(None, self.choices))
             if of_one not in (int, float):
                 continue
-            if not (math.isfinite(each) and self.least <= each <= self.most and self.above < each < self.below):
+            if not (self.least <= each <= self.most and self.above < each < self.below and math.isfinite(each)):
                 bounds = {"at least": self.least, "above": self.above, "at most": self.most, "below": self.below}
                 limits = [f"{relation} {bound:,.10g}" for relation, bound in bounds.items() if math.isfinite(bound)]
                 range_ = f"a number {' and '.join(limits)}" if limits else "a finite number"

@@ -8,8 +8,6 @@ from structviews.settings import settings_of
 from structviews.views import VIEWS
 
 NEEDED = {"corpus": "x.parsed", "views": ["dep", "const"]}
-
-
 # Every setting, away from its default, by table of the file.
 DATA = {"corpus": 'a "quoted" \\ Käfer \N{BIRD}\t.parsed', "out": "runs/x y", "init_from": "runs/ä", "held_out": 0.25}
 VIEWS_OF = {"views": ("seq", "seq", "bow"), "hidden": 7, "initialisation": "he", "gate_bias": -1.5, "cut_off": 30}
@@ -87,6 +85,8 @@ def test_a_configuration_comes_back_from_toml(tmp_path):
         (CONTEXTUAL | {"objective": "generative"}, "objective = generative: predicts words .* choose another"),
         (CONTEXTUAL | {"views": ["sif", "dep"]}, "views = sif,dep: 'sif' weights words by their frequency"),
         ({"batch_size": 1}, "batch_size = 1: give a number at least 2"),
+        ({"seed": 10**400}, "seed = 10+: give a number at least 0 and at most 4,294,967,295"),
+        ({"lr": 10**400}, "lr = 10+ is not of type number"),
         ({"eval_every": 9}, "eval_every = 9: give the folder of SentEval's tasks with --eval-data"),
         ({"cut_off": 30}, "cut_off = 30: the view 'dep' reads trees, which cannot be cut: leave it out, or train only"),
         ({"cell": "lstm"}, "cell = 'lstm': only for the view seq or seq-uni: leave it out, or add the view"),
