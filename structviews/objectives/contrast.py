@@ -5,15 +5,15 @@ an anchor; R anchors in a block.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.objectives.objective import Context, Objective
+from structviews.objectives.objective import Context, Objective, view_letters
 from structviews.settings import Settings, setting
 
 # Its exponential is 0, as for minus infinity, but differences within a row of it are not NaN.
@@ -179,22 +179,45 @@ class ContrastiveConfig(Settings):
         flags="--mask-duplicates/--keep-duplicates",
         show_default="keep-duplicates",
     )
+    critic: str = setting(
+        "inner",
+        "Score of two vectors: inner (their inner product) or bilinear (x W y, with a learnt W for each ordered pair "
+        "of views).",
+        choices=("inner", "bilinear"),
+    )
 
 
 class Contrastive(Objective):
-    """Base class of contrastive objectives: options and metrics.
+    """Base class of contrastive objectives: the critic, options and metrics.
 
     Args:
         self_score, left_out: see ``_ContrastiveLoss``.
         mask_duplicates: exclude candidates equal to the anchor or to one of its contexts, and log their share.
+        bilinear: the dimensions of each ordered pair of views ``(query, key)`` with a bilinear critic of its own,
+            ``c(x, y) = x^T W y`` (Simoulin's thesis, chapter "Structured sentence encoders at scale"). W starts as the
+            identity, so that training starts as with the inner product, which is the critic of all other pairs.
     """
 
-    def __init__(self, self_score: str = "masked", mask_duplicates: bool = False, left_out: bool = False):
+    def __init__(
+        self,
+        self_score: str = "masked",
+        mask_duplicates: bool = False,
+        left_out: bool = False,
+        bilinear: Mapping[tuple[int, int], tuple[int, int]] | None = None,
+    ):
         super().__init__()
+        self.critics = nn.ParameterDict({_pair(*each): torch.eye(*dims) for each, dims in (bilinear or {}).items()})
         self.self_score = self_score
         self.mask_duplicates = mask_duplicates
         self.left_out = left_out
         self.needs = frozenset({"same"} if mask_duplicates else ())
+
+    def direction(self, views: Sequence[Tensor], query: int, key: int) -> Direction:
+        """Queries and keys whose inner products are the critic's scores of one view's vectors with another's."""
+        queries, keys = views[query], views[key]
+        if self.critics:
+            queries = queries @ self.critics[_pair(query, key)]
+        return queries, keys
 
     def contrast(self, pairs: Sequence[Sequence[Direction]], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, averaged over pairs of views, and the metrics."""
@@ -220,3 +243,9 @@ class Contrastive(Objective):
         if self.mask_duplicates:
             metrics["masked"] = masked.mean()
         return loss, metrics
+
+
+def _pair(query: int, key: int) -> str:
+    """The letters of two views, such as ``fg``."""
+    letters = view_letters(max(query, key) + 1)
+    return letters[query] + letters[key]

@@ -21,6 +21,7 @@ POSITION = torch.tensor([0, 1, 2, 0, 1, 5, 0])
 OTHERS = [
     ("pairwise", {"self_score": "zero", "mask_duplicates": True}),
     ("pairwise", {"other_contexts": "left-out"}),
+    *((name, {"critic": "bilinear"}) for name in ("pairwise", "quick-thoughts")),
     ("quick-thoughts", {"self_score": "zero", "mask_duplicates": True}),
     *(
         ("quick-thoughts", {"loss": loss, **negatives})
@@ -28,6 +29,7 @@ OTHERS = [
         for negatives in ({}, *({"negatives": kind, "contrasts": 2} for kind in ("random", "nearest")))
     ),
     ("quick-thoughts", {"loss": "binary", "mask_duplicates": True}),
+    ("quick-thoughts", {"loss": "margin", "critic": "bilinear"}),
     *(("consensus", {"agreement": name}) for name in AGREEMENTS),
     ("consensus", {"include_self": False, "power_iterations": 0}),
     ("generative", {"parseval": 0.0, "noise_words": 3}),
