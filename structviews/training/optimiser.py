@@ -103,5 +103,7 @@ def clip_gradients(parameters: Iterable[Tensor], largest: float) -> None:
             values.append(parameter.grad.values())
         else:
             values.append(parameter.grad)
+    if not values:
+        return
     norm = torch.nn.utils.get_total_norm(values, foreach=True)
     torch._foreach_mul_(values, (largest / (norm + 1e-6)).clamp(max=1.0))

@@ -64,7 +64,7 @@ class Training:
         encoder, begun = self.inputs.encoder, read_progress(self.run) is not None
         source = Path(config.data.init_from)  # it may be gone once this run has begun
         from_source = bool(config.data.init_from) and not begun
-        source_objective = check_source(config, self.inputs.parsed).objective.name if from_source else ""
+        source_objective = check_source(config, self.inputs.parsed).objective if from_source else config.objective
         self.vocabularies, fixed = self.inputs.words(config)
         n_source_words = 0
         if config.data.init_from and TRAINED in config.words.channels:
@@ -94,7 +94,9 @@ class Training:
         if from_source:
             # Their rows are the words of one corpus, or count them.
             fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words.", f"{CONTEXTUAL}.words.", ".frequencies"]
-            fresh += [".objective."] * (source_objective != config.objective.name)
+            # Another objective has other weights, and so has another critic.
+            kinds = {(each.name, getattr(each.options, "critic", "")) for each in (source_objective, config.objective)}
+            fresh += [".objective."] * (len(kinds) > 1)
             start_from(source, self.model, n_source_words, fresh)
         self.data = Data(config, self.inputs, self.vocabularies, self.model, self.blueprint, self.ranks, self.device)
         self.steps = self.data.steps

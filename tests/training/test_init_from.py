@@ -56,11 +56,7 @@ SKIP = {"views": ("seq-uni",), "objective": "skip-thought"}
 
 @pytest.mark.parametrize(
     ("plain", "name", "value"),
-    [
-        ({"views": ("seq", "seq-uni")}, "reset_gate", "before"),
-        (SKIP, "conditioning", "start"),
-        (SKIP, "output_layers", 2),
-    ],
+    [(CELL, "reset_gate", "before"), (SKIP, "conditioning", "start"), (SKIP, "output_layers", 2)],
 )
 def test_another_cell_or_decoder_is_refused(settings, plain, name, value):
     before = str(train(settings("before", init_from="", **plain, **{name: value}, steps=1)))
@@ -79,6 +75,7 @@ def test_outputs_for_words_of_another_corpus_start_fresh(source, settings):
     assert torch.equal(made[words][: len(old[words])], old[words])
     assert torch.equal(made[decoder], old[decoder])
     Training(settings(init_from=str(before), views=("seq-uni",), objective="generative"))  # which has none of them
+    Training(settings(init_from=str(source), critic="bilinear"))  # which has matrices, as the source has none
 
 
 def test_a_run_goes_on_without_the_one_that_it_began_from(source, settings, tmp_path):
