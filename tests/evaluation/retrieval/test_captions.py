@@ -180,6 +180,13 @@ def test_kiros_draws_contrasts_from_all_pairs():
         assert np.bincount(drawn, minlength=50).min() > 30  # 60 or 100 expected
 
 
+def test_kiros_first_weights_are_uniform():
+    model = Projections(8, 18, 1000, kiros=True)
+    for layer, bound in ((model.of_images, 1 / 2), (model.of_captions, 1 / 3)):
+        assert 0.99 * bound < layer.weight.abs().max() <= bound
+        assert not layer.bias.any()
+
+
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", ["senteval", "kiros"])
 def test_maps_are_learnt(folder, small, name):

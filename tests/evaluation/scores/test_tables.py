@@ -298,6 +298,8 @@ def test_a_matrix_has_each_pair_on_both_sides_and_holes_where_there_is_none(with
     matrix = heatmap.view_matrix(with_intervals, "TREC")
     assert (matrix.views, matrix.interval) == (["dep", "seq"], 2)
     assert "not in the matrix (not two views, or no score): c" in matrix.notes
+    for width, ends, scale in ((2, (70, 71), (65.5, 75.5)), (8, (70, 71), (62.5, 78.5)), (2, (98, 99), (90, 100))):
+        assert replace(matrix, values=np.array(ends), interval=width).scale == scale
     again = scored(tmp_path / "other", "b2", ["seq", "dep"], MR=70.0)
     for given, task, message in (
         (with_intervals, "CR", "--matrix CR: no run has a score for it; scored tasks: MR, TREC"),
