@@ -89,11 +89,6 @@ class ScoreTable:
     notes: list[str]  # the reason for each missing score
 
     @property
-    def rows(self) -> list[list[str]]:
-        """The rows of the runs as plain text."""
-        return [row.texts for row in self.runs]
-
-    @property
     def n_fixed(self) -> int:
         """Number of columns before the tasks."""
         return len(FIXED) + (self.header[len(FIXED) :][:1] == [COUNT])

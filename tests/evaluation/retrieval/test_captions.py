@@ -249,7 +249,7 @@ def test_the_command_adds_to_the_results(folder, tmp_path, command):
     assert (entry["dim"], entry["protocol"]["margin"]) == (16, 0.2)
     table = score_table([run])
     shown = "/".join(f"{entry['scores'][f'{way} R@1']:.1f}" for way in DIRECTIONS)
-    assert table.rows[0][table.header.index("COCO")] == shown
+    assert table.runs[0].texts[table.header.index("COCO")] == shown
     kiros = load_results(run, "results.kiros.json")
     assert (kiros["protocol"]["name"], kiros["flags"]) == ("kiros", " --protocol kiros")
     unit = Embedder.load(run).with_representation(normalise=True)
