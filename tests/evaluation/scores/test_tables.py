@@ -193,6 +193,20 @@ def test_runs_that_differ_by_their_seed_are_one_row(runs, tmp_path):
     assert any(note.startswith("seq-seq-seed2: this model has not been evaluated") for note in table.notes)
 
 
+def test_a_mean_of_tasks_stands_behind_them_where_a_run_has_all(tmp_path):
+    whole = {task: {"scores": {"accuracy": 80.0}} for task in ("MR", "CR", "SUBJ", "MPQA", "TREC")}
+    whole["MRPC"] = {"scores": {"accuracy": 70.0, "f1": 80.0}}
+    whole["SICK-R"] = {"scores": {"pearson": 0.8, "spearman": 0.7, "mse": 0.3}}
+    whole["STS13"] = {"scores": {"pearson mean": 0.5}, "sets": {"SMT": {}}}
+    several = seeded(tmp_path, [(70.0, 80.0), (72.0, 80.0)])
+    change_results(several[0], tasks={task: {"partial": {}, **entry} for task, entry in whole.items()})
+    table = score_table(several)
+    assert table.header[-2:] == ["STS13", "SentEval mean"]
+    # (5 * 80 + (70 + 80) / 2 + (80 + 70 + 100 - 30) / 3) / 7; the other run lacks scores.
+    assert table.runs[0].texts[-2:] == ["50.0‡ (1)", "78.3 (1)"]
+    assert "‡: with the SMT set of 2013, which SentEval lacks" in table.legend
+
+
 def scored(root, name, views, **scores):
     """A run with accuracies, or Pearson correlations below 1, and intervals of one point to each side."""
     tasks = {}

@@ -74,10 +74,16 @@ def test_transductive_vectors_see_the_whole_task_and_nothing_else(folder, encode
         calls.append(sentences)
         return encode(sentences)
 
-    tasks = ["SICK-R", "SICK-E", "SICK14"]
-    evaluate(recording, tasks, folder, transductive=True, allow_partial=True)
+    tasks = ["SICK-R", "MR", "SICK14"]
+    whole = evaluate(recording, tasks, folder, transductive="task", allow_partial=True)
     found, _ = read_tasks(tasks, folder, allow_partial=True)
     assert calls == [task.sentences() for task in found]
+    calls.clear()
+    by_part = evaluate(recording, tasks, folder, transductive="part", allow_partial=True)
+    splits = [examples for task in found for examples in task.splits.values()]
+    assert calls == [list(side) for each in splits for side in (each.first, each.second) if side]
+    scores = [{name: each["scores"] for name, each in made["tasks"].items()} for made in (whole, by_part)]
+    assert scores[0] == scores[1]  # of an encoder that heeds no other sentence
 
 
 @pytest.mark.parametrize(("protocol", "scales"), [("kiros", True), ("senteval", False)])
