@@ -220,15 +220,17 @@ def test_a_run_of_few_words_says_nothing_and_of_many_knows_its_own():
     assert Preparer(Parsed(), vocabulary=own).language_remark([OTHERS["ru"]]) is None
 
 
-def test_the_warning_comes_once_and_not_for_parsed_sentences(bundled):
+def test_the_warning_comes_once_and_not_for_parsed_sentences(bundled, monkeypatch):
     (parsed,) = bundled.prepare(["A bird sings."])
     tokens = tuple(OTHERS["de"].split())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bundled.encode([replace(parsed, tokens=(*tokens[:3], *parsed.tokens[3:])), ParsedSentence(tokens)])
-    with pytest.warns(UserWarning, match=LINE) as found:
-        bundled.encode([OTHERS["de"]])
-    assert [each.filename for each in found] == [__file__]
+    for use in (bundled.attention, SentenceEncoder(bundled, trainable=False), bundled.encode):  # two by way of PyTorch
+        monkeypatch.setattr(word_limit, "_warned", set())
+        with pytest.warns(UserWarning, match=LINE) as found:
+            use([OTHERS["de"]])
+        assert [each.filename for each in found] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bundled.encode([OTHERS["fr"].split()])
