@@ -114,8 +114,8 @@ class SentenceEncoder(nn.Module):
 
     def collate(self, sentences: Iterable[Sentence]) -> Prepared:
         """Prepare sentences and convert them to integers; use as the ``collate_fn`` of a ``DataLoader``."""
-        prepared, embedder = self.prepare(sentences), self.embedder
-        batch = embedder.collate(embedder.chosen, prepared) if isinstance(embedder, TrainedEmbedder) else None
+        prepared, embedder, chosen = self.prepare(sentences), self.embedder, self.embedder.chosen
+        batch = embedder.collate(chosen, prepared) if prepared and isinstance(embedder, TrainedEmbedder) else None
         # Members with parsers of their own receive tokens without trees.
         members = cast("list[SentenceEncoder]", [*self.members])
         return Prepared(prepared, batch, [member.collate(prepared) for member in members])
@@ -130,6 +130,8 @@ class SentenceEncoder(nn.Module):
             InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
         ready = (sentences if isinstance(sentences, Prepared) else self.collate(sentences)).to(self.device)
+        if not ready.sentences:
+            return torch.empty(0, self.dim, device=self.device)
         chosen, states = self.embedder.chosen, self.vectors.pooling != "vector"
         if self.members:
             encoded = [[Encoded(member(own))] for member, own in zip(self.members, ready.members, strict=True)]

@@ -144,6 +144,7 @@ def test_its_vectors_are_those_of_the_embedder(runs_of_all_kinds, name, changes)
     vectors = encoder(RAW + TINY).detach()
     assert vectors.shape == (len(RAW + TINY), encoder.dim)
     np.testing.assert_allclose(vectors, embedder.encode(RAW + TINY), atol=1e-5)
+    assert encoder([]).shape == embedder.encode([]).shape
     alone = embedder.with_view(embedder.view_names[-1])
     np.testing.assert_allclose(SentenceEncoder(alone)(TINY).detach(), alone.encode(TINY), atol=1e-5)
 
