@@ -21,7 +21,7 @@ from structviews.encoding.preparation import Sentence
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError, names_checked
 from structviews.parsing.parser import Parser
-from structviews.runs.folder import check_outside
+from structviews.runs.folder import WEIGHTS, check_outside
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
 from structviews.views.view import Encoded, WordTable
@@ -151,8 +151,15 @@ class SentenceEncoder(nn.Module):
         """
         run, folder = self.embedder.folder, Path(folder).resolve()
         check_outside(run, folder)
+        parts = [part for part in self.modules() if isinstance(part, SentenceEncoder)]
+        models = {part.embedder.folder: part.model for part in parts if part.model is not None}
+        left_behind = shutil.ignore_patterns(*LEFT_BEHIND)
+
+        def ignored(inside: str, names: list[str]) -> set[str]:
+            # Weights come last, so that a half-written run has none, and not those of before.
+            return left_behind(inside, names) | ({WEIGHTS} if Path(inside) in models else set())
+
         if folder != run.resolve():
-            shutil.copytree(run, folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND), dirs_exist_ok=True)
-        for part in self.modules():
-            if isinstance(part, SentenceEncoder) and part.model is not None:
-                write_weights(folder / part.embedder.folder.relative_to(run), part.model.state_dict())
+            shutil.copytree(run, folder, ignore=ignored, dirs_exist_ok=True)
+        for path, model in models.items():
+            write_weights(folder / path.relative_to(run), model.state_dict())
