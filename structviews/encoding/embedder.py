@@ -19,14 +19,7 @@ from torch import Tensor
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.kinds import open_run
 from structviews.encoding.preparation import Preparer, Sentence
-from structviews.encoding.representation import (
-    Components,
-    Encoder,
-    SentenceVectors,
-    batches,
-    cosines,
-    cosines_of_pairs,
-)
+from structviews.encoding.representation import Components, Encoder, SentenceVectors, batches, cosines, cosines_of_pairs
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit, warn
 from structviews.errors import InputError, names_checked, replaced

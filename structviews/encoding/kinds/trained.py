@@ -23,12 +23,7 @@ from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, ENCODER, REMEDY
 from structviews.runs.settings_file import Parsed, config_of
-from structviews.runs.weights import (
-    build_for_weights,
-    empty_table,
-    load_vocabularies,
-    load_weights,
-)
+from structviews.runs.weights import build_for_weights, empty_table, load_vocabularies, load_weights
 from structviews.runtime.device import best_device, move, multiplies_half
 from structviews.views.tree_views import attention_weights
 from structviews.views.view import Encoded
