@@ -79,7 +79,7 @@ class QuickThoughts(Contrastive):
     Config = QuickThoughtsConfig
 
     def __init__(self, inputs: Inputs, config: QuickThoughtsConfig) -> None:
-        bilinear = {(0, 1): inputs.dims} if config.critic == "bilinear" else {}
+        bilinear = {(0, 1): (inputs.dims[0], inputs.dims[1])} if config.critic == "bilinear" else {}
         super().__init__(config.self_score, config.mask_duplicates, bilinear=bilinear)
         self.config = config
         if len(set(inputs.views)) > 1:
