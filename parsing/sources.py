@@ -75,14 +75,15 @@ class ParseText:
     def describe(self) -> dict[str, Any]:
         """The manifest's entries ``parser`` and ``tokeniser``."""
         parser = loaded(self.parser, self.options, self.factories)
+        described = parser.describe()
         if self.tokenised:
             tokeniser = {"name": "whitespace"}
         elif isinstance(parser, Tokeniser):
-            tokeniser = {"name": self.parser.partition("+")[0]}
+            tokeniser = {"name": described["name"].partition("+")[0]}
         else:
             rules = tokenising.rules(self.options.language)
             tokeniser = {"name": rules.name, "version": rules.version}
-        return {"parser": parser.describe(), "tokeniser": tokeniser}
+        return {"parser": described, "tokeniser": tokeniser}
 
 
 @dataclass(frozen=True)
