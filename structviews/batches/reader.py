@@ -112,8 +112,7 @@ class CorpusReader:
 
     def documents(self) -> Array:
         """The document number ``(sentences,)``, int32, of every sentence of the corpus."""
-        tables = (self.corpus.shard(i) for i in range(self.corpus.n_shards))
-        return np.concatenate([table["document"].to_numpy() for table in tables])
+        return np.concatenate([table["document"].to_numpy() for table in self.corpus.tables()])
 
     def batch(self, rows: Array) -> Batch:
         """The batch of the sentences with these ascending corpus indices.
