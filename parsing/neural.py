@@ -7,7 +7,7 @@ F features per word, T tags, R relations, C constituent labels.
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
@@ -106,9 +106,6 @@ class ParserConfig:
     relation_dim: Size = 64
     span_dim: Size = 192
     dropout: float = 0.2
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class SharedDropout(nn.Dropout1d):

@@ -12,8 +12,6 @@ from structviews.batches.batch import collate
 from structviews.parsing.specification import load
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
-KINDS = ("dependency", "constituency")
-
 
 def family(word, below):
     return f"{word}[{' '.join(sorted(below))}]"
@@ -98,7 +96,7 @@ def check_families(trees, words, meaning):
     return below
 
 
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = pytest.mark.parametrize("kind", ["dependency", "constituency"])
 
 
 @kinds
