@@ -17,7 +17,7 @@ from structviews.parsing import text, tokenising
 from structviews.parsing.backends import TREEBANK
 from structviews.parsing.parser import DEFAULTS, Fault, Options, Tokeniser, Unparsed
 from structviews.parsing.specification import Factories, factories, load
-from structviews.parsing.treebank import TreebankSentence, derived_files, is_conllu, read_treebank
+from structviews.parsing.treebank import TreebankSentence, check_files, derived_files, is_conllu, read_treebank
 
 T = TypeVar("T")
 STDIN = "-"
@@ -303,6 +303,7 @@ class TreebankSource:
     """
 
     def __init__(self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language) -> None:
+        check_files(paths)
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
         self.work = TakeTrees(checked(max_tokens), language)
