@@ -207,8 +207,8 @@ def tokenise_all(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
     by_string = rules(language).by_string
     sentences = [text.split() if by_string else [text] for text in texts]
     remembered = REMEMBERED[language] if by_string else {}
-    if len(remembered) > REMEMBERED_PIECES:
-        remembered.clear()
+    if len(remembered) > REMEMBERED_PIECES:  # another thread may still read the old ones
+        remembered = REMEMBERED[language] = {}
     # Not the difference of sets, which goes through all remembered ones, for a single sentence too.
     new = [piece for piece in set(chain.from_iterable(sentences)) if piece not in remembered]
     for piece, spans in zip(new, rules(language).spans(map(as_words, new)), strict=True):

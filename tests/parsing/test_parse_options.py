@@ -61,10 +61,7 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path, 
         (["a.txt", "b.txt"], "2 sources"),
         (["a.conllu", "b.conllu", "--parser", "treebank"], "a treebank is one .conllu file, one bracketed file, or"),
         (["a.conllu"], "a.conllu is a treebank file: add --parser treebank"),
-        (
-            ["a.conllu", "--parser", "treebank", "--device", "cpu"],
-            "--format, --tokenised, --models, --device and --str",
-        ),
+        (["a.conllu", "--parser", "treebank", "--device", "cpu"], "--format, --tokenised, --models, --device and --"),
     ],
 )
 def test_bad_options_are_one_line(text, tmp_path, parse, arguments, message):

@@ -20,6 +20,21 @@ def test_drawn_lines_and_data_are_words():
     assert tokenising.as_words(chinese) == chinese
 
 
+def test_a_thread_that_clears_the_memory_takes_no_words_from_another(monkeypatch):
+    def meanwhile(word):
+        if word == "dog's":
+            assert tokenising.tokenise_all(["its"], "en") + tokenising.tokenise_all(["own"], "en") == [
+                ("its",),
+                ("own",),
+            ]
+        return word
+
+    monkeypatch.setattr(tokenising, "REMEMBERED", tokenising.defaultdict(dict, en={"a": ("a",)}))
+    monkeypatch.setattr(tokenising, "REMEMBERED_PIECES", 1)
+    monkeypatch.setattr(tokenising, "as_words", meanwhile)
+    assert tokenising.tokenise_all(["a dog's"], "en") == [("a", "dog", "'s")]
+
+
 def test_words_are_those_of_the_language():
     assert tokenising.tokenise_all(["Ich geh's z.B. an."], "de") == [("Ich", "geh's", "z.B.", "an", ".")]
     assert tokenising.rules("de").name == "spacy.blank('de')"
