@@ -73,12 +73,9 @@ def test_bad_options_are_one_line(text, tmp_path, parse, arguments, message):
     assert sorted(tmp_path.iterdir()) == before
 
 
-FAULTY = "a word\nno fault\ndrop this\n"
-
-
 def test_faults_are_skipped_and_recorded_or_strict(tmp_path):
     path, out = tmp_path / "a.txt", tmp_path / "a.parsed"
-    path.write_text(FAULTY)
+    path.write_text("a word\nno fault\ndrop this\n")
     settings = {"parser": "faulty", "layout": "lines", "tokenised": True, "max_tokens": 9}
     message = "line 1, 'a word': faulty returned different tokens: leave out --strict to skip these"
     with pytest.raises(InputError, match=f"^{message}$"):
