@@ -139,7 +139,7 @@ def evaluate_runs(
     if len(runs) == 2:
         suggest("Next, test whether they differ:", f"structviews compare {names}")
     else:
-        suggest("Next, see them on a page:", f"structviews report {names}")
+        suggest("Next, see the scores with intervals and the papers' results:", f"structviews report {names}")
     if not n_scored:
         raise typer.Exit(2)
 
