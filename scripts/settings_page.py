@@ -12,8 +12,8 @@ from structviews.views import VIEWS
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 HEAD = """# Settings
 
-This page lists all settings of a training run, table by table as `config.toml` has them. Each is also a flag of
-`structviews train`. From Python, `TrainConfig.of(...)` takes them by the names of the flags, with underscores.
+This page lists all settings of a training run, table by table as `config.toml` has them. Most are also a flag of
+`structviews train`; those without one make a run as a paper has it. From Python, `TrainConfig.of(...)` takes them by the names of the flags, with underscores.
 
 This page is written by `python scripts/settings_page.py` from the declarations.
 """
@@ -41,7 +41,8 @@ def rows(settings: Iterable[Setting]) -> str:
     lines = ["| key | flag | type | default | what it is |", "|---|---|---|---|---|"]
     for each in settings:
         flag = each.flags.split(",")[-1].split("/")[0] or f"--{each.flat.replace('_', '-')}"
-        lines.append(f"| `{each.name}` | `{flag}` | {TYPE_NAMES[each.kind]} | {default(each)} | {each.help} |")
+        flag = "none" if each.file_only else f"`{flag}`"
+        lines.append(f"| `{each.name}` | {flag} | {TYPE_NAMES[each.kind]} | {default(each)} | {each.help} |")
     return "\n".join(lines) + "\n"
 
 

@@ -49,6 +49,7 @@ class Setting:
         path: whether it is a local path.
         run: whether it is a run's folder.
         rare: whether only the full help shows it.
+        file_only: whether it has no flag, so that ``config.toml``, recipes and Python alone set it.
         training: of a view's setting, whether it matters in training alone, so that a run may start from another's.
     """
 
@@ -69,6 +70,7 @@ class Setting:
     path: bool = False
     run: bool = False
     rare: bool = False
+    file_only: bool = False
     training: bool = False
 
     def checked(self, value: Any) -> Any:

@@ -77,6 +77,7 @@ class CorpusReader:
         corpus, vocabularies, needs: the corpus, the vocabularies by channel, and the keys of ``COLUMNS`` to read.
         duplicates: whether batches have ``same``.
         cut_off: batches have the first so many words of each sentence; 0 for all. Trees cannot be cut.
+        across_documents: whether batches tell nothing of documents, as if the corpus were one.
         states: by channel, the vectors of words that depend on their sentence, where these are on disk.
         aligner: of the encoder that a view reads, if there is one; batches then have ``pieces``.
 
@@ -93,6 +94,7 @@ class CorpusReader:
         cut_off: int = 0,
         states: Mapping[str, StoredStates] | None = None,
         aligner: Aligner | None = None,
+        across_documents: bool = False,
     ):
         self.needs = frozenset(needs) | {"tokens"}
         for kind in ("dependency", "constituency"):
@@ -104,6 +106,7 @@ class CorpusReader:
         self.cut_off = cut_off
         self.states = dict(states or {})
         self.aligner = aligner
+        self.across_documents = across_documents
         self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
@@ -146,11 +149,20 @@ class CorpusReader:
         return assemble(
             {name: WordIds.of(*each) for name, each in found.items()},
             lengths,
-            np.concatenate([run.shard.document[run.start : run.stop] for run in runs]),
-            np.concatenate([run.shard.position[run.start : run.stop] for run in runs]),
+            *self._places(rows, runs),
             {column: np.concatenate([run.of(column) for run in runs]) for column in columns},
             same,
             pieces,
+        )
+
+    def _places(self, rows: Array, runs: list[Run]) -> tuple[Array, Array]:
+        """The document and the position in it of each of these rows, which runs have."""
+        if self.across_documents:
+            return np.zeros_like(rows), rows
+        shards = [(run.shard, slice(run.start, run.stop)) for run in runs]
+        return (
+            np.concatenate([shard.document[part] for shard, part in shards]),
+            np.concatenate([shard.position[part] for shard, part in shards]),
         )
 
     def _look_up(self, name: str, runs: list[Run]) -> tuple[Array, Array | None]:
@@ -206,8 +218,10 @@ def held_out(documents: Array, seed: int, fraction: float) -> Array:
     """Which sentences are held out for validation, ``(n,)`` bool, by a seeded hash of their document ``(n,)``.
 
     Adding documents to a corpus does not move the others. If the hash selects none of several documents, the one with
-    the lowest hash is held out, unless the ``fraction`` is 0.
+    the lowest hash is held out, unless the ``fraction`` is 0. From 1 on it is a number of sentences: the first ones.
     """
+    if fraction >= 1:
+        return np.arange(len(documents)) < fraction
     # A document's sentences are contiguous, so hash each document once.
     firsts = np.flatnonzero(np.diff(documents, prepend=-1))
     hashes = mix(documents[firsts].astype(np.uint64) + mix(np.array([seed], dtype=np.uint64)))
@@ -217,8 +231,10 @@ def held_out(documents: Array, seed: int, fraction: float) -> Array:
     return np.repeat(chosen, np.diff(firsts, append=len(documents)))
 
 
-def epoch_batches(rows: Array, size: int, seed: int, epoch: int, *, shuffled: bool = False) -> Iterator[Array]:
-    """The rows of an epoch's batches: consecutive ``rows (n,)``, cut at a random offset, in random order.
+def epoch_batches(
+    rows: Array, size: int, seed: int, epoch: int, *, shuffled: bool = False, in_order: bool = False
+) -> Iterator[Array]:
+    """The rows of an epoch's batches: consecutive ``rows (n,)``, cut at a random offset, in random order or their own.
 
     Sentences keep their order within a batch, since they are one another's contexts. The sentences
     before the offset form one batch with those left over at the end. If ``shuffled``, a batch is random sentences
@@ -230,7 +246,8 @@ def epoch_batches(rows: Array, size: int, seed: int, epoch: int, *, shuffled: bo
     rng, offset, n_full = _cut(len(rows), size, seed, epoch)
     if shuffled:
         rows = rng.permutation(rows)
-    for number in rng.permutation(n_batches(len(rows), size, seed, epoch)):
+    count = n_batches(len(rows), size, seed, epoch)
+    for number in range(count) if in_order else rng.permutation(count):
         start = offset + number * size
         whole = number < n_full
         batch = rows[start : start + size] if whole else np.concatenate([rows[:offset], rows[offset + n_full * size :]])

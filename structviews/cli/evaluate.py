@@ -16,7 +16,6 @@ from structviews.cli.options import (
     Seed,
     Senteval,
     Tasks,
-    Transductive,
     names_in,
     one_run,
     only_corpus,
@@ -37,6 +36,7 @@ app = typer.Typer()
 # The most sentences of each kind of perturbation, unless asked otherwise.
 MOST_ALTERED = 2_000
 TableFormat = StrEnum("TableFormat", ["rich", "md", "latex"])
+Fitted = StrEnum("Fitted", ["task", "part", "no"])
 
 RecipeName = Annotated[
     str | None,
@@ -85,7 +85,13 @@ def evaluate_runs(
         Path | None, typer.Option(help="Folder to save the vectors and their sentences in.")
     ] = None,
     view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
-    transductive: Transductive = None,
+    transductive: Annotated[
+        Fitted | None,
+        typer.Option(
+            help="Fit the removed component on each task's own sentences, or on each of its splits and sides alone "
+            "(part), as papers do, not on training sentences (no).",
+        ),
+    ] = None,
     precision: Precision = "auto",
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
@@ -120,11 +126,13 @@ def evaluate_runs(
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
     limit, changes = word_limit(flags)
-    changes |= {} if transductive is None else {"transductive": transductive}
     chosen = {"recipe": recipe} if recipe else {}
     chosen |= ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
-    typed_flags = written(chosen | dict(flags) | changes)
-    scored = Scored(view, (row.representation if row else {}) | changes, typed_flags, limit, precision)
+    chosen |= {"transductive": transductive.value} if transductive else {}
+    fitted_on = second.transductive if transductive is None else transductive.value.removeprefix("no")
+    changes = (row.representation if row else {}) | changes
+    changes |= {"transductive": bool(fitted_on)} if transductive else {}
+    scored = Scored(view, changes, written(chosen | dict(flags)), limit, precision, fitted_on == "part")
     average = second.ensemble if ensemble is None else ensemble
     options = {
         "scored": scored,

@@ -7,6 +7,7 @@ import typer
 
 from structviews.cli.console import console, errors, explain, inform, resuming, say, suggest, typeable, write
 from structviews.cli.options import Device, names_in
+from structviews.cli.parse import Parser
 from structviews.settings import MOST_DIMENSIONS, MOST_EPOCHS
 
 SCALE = "Scale, for smaller machines"
@@ -16,7 +17,14 @@ app = typer.Typer()
 
 # What is made, of what, and where.
 RecipeName = Annotated[str, typer.Argument(help="Recipe of the row (see structviews recipes).")]
-Corpus = Annotated[Path, typer.Option(help="Text, or a parsed corpus.")]
+Corpora = Annotated[
+    list[str],
+    typer.Option(
+        "--corpus",
+        metavar="FILE",
+        help="Text, or a parsed corpus; again as NAME=FILE for the runs of an ensemble that the recipes train on NAME.",
+    ),
+]
 SentEval = Annotated[Path, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")]
 Vectors = Annotated[
     Path | None,
@@ -62,9 +70,10 @@ Tasks = Annotated[
 @app.command("reproduce")
 def reproduce_a_row(
     recipe: RecipeName,
-    corpus: Corpus,
+    corpus: Corpora,
     senteval: SentEval,
     vectors: Vectors = None,
+    parser: Parser = "builtin",
     out: Out = Path("reproduced"),
     device: Device = "",
     dry_run: DryRun = False,
@@ -90,7 +99,9 @@ def reproduce_a_row(
     from structviews.runtime.device import using
 
     row = Recipe.load(recipe)
-    job = Reproduction(row, corpus, senteval, out, vectors, hidden, epochs, sentences, names_in(tasks))
+    named = (each.rpartition("=") if not Path(each).exists() else ("", "", each) for each in corpus)
+    corpora = {name: Path(file) for name, _, file in named}
+    job = Reproduction(row, corpora, senteval, out, vectors, hidden, epochs, sentences, names_in(tasks), parser)
     with resuming(), using(device):
         if dry_run:
             inform("\n".join(plan(job, errors)))

@@ -100,7 +100,7 @@ def train_flags(
 ) -> Iterator[inspect.Parameter]:
     """A flag for each setting common to all runs, with one panel per table; or only for some, in ``panel``."""
     for table, setting in TrainConfig.settings():
-        if setting.flat not in without and (not only or setting.flat in only):
+        if not setting.file_only and setting.flat not in without and (not only or setting.flat in only):
             yield flag(setting, panel or table.capitalize())
 
 
@@ -121,7 +121,8 @@ def component_flags() -> Iterator[inspect.Parameter]:
                 found.setdefault(setting.flat, setting)
                 owners.setdefault(setting.flat, []).append(f"{registry.kind} {name}")
     for name, setting in found.items():
-        yield flag(setting, f"For the {' and the '.join(owners[name])}")
+        if not setting.file_only:
+            yield flag(setting, f"For the {' and the '.join(owners[name])}")
 
 
 class TrainCommand(HelpfulCommand):

@@ -60,6 +60,15 @@ class ConsensusConfig(Settings):
     power_iterations: int = setting(
         5, "Power iterations for the principal component that is removed; 0 removes none.", least=0, most=1000
     )
+    over_contexts: str = setting(
+        "mean", "A sentence's loss: the mean over its contexts, or their sum.", choices=("mean", "sum"), file_only=True
+    )
+    window: int = setting(
+        0,
+        "A sentence's candidates are so many around it, half of them before it; 0 for the batch.",
+        least=0,
+        file_only=True,
+    )
 
 
 @OBJECTIVES.register("consensus")
@@ -76,6 +85,8 @@ class Consensus(Contrastive):
             ``cos(f_i, f_j) + cos(g_i, g_j)`` (M eq. 4); ``skip`` is ``cos(f_i + g_i, f_j + g_j)`` (C eq. 6). The
             papers have two views; of more, ``multi`` sums over the ordered pairs of different views,
             ``multi+single`` over all ordered pairs, ``within`` over the views, and ``skip`` adds up all views.
+            ``over_contexts = sum`` is M eq. 2's loss, ``window`` C eq. 2's denominator; without them, a sentence's
+            loss is the mean over its contexts, among the sentences of the batch.
 
     Raises:
         InputError: if the number of views does not fit the agreement.
@@ -87,7 +98,11 @@ class Consensus(Contrastive):
     Config = ConsensusConfig
 
     def __init__(self, inputs: Inputs, config: ConsensusConfig) -> None:
-        super().__init__("positive" if config.include_self else "masked")
+        super().__init__(
+            "positive" if config.include_self else "masked",
+            summed=config.over_contexts == "sum",
+            reach=config.window // 2,
+        )
         agreement, n_views = config.agreement, len(inputs.views)
         if (agreement == "single") != (n_views == 1):
             wanted, views = ("one view", "seq") if agreement == "single" else ("two or more views", "seq,avg")

@@ -5,15 +5,15 @@ an anchor; R anchors in a block.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.objectives.objective import Context, Objective
+from structviews.objectives.objective import Context, Objective, view_letters
 from structviews.settings import Settings, setting
 
 # Its exponential is 0, as for minus infinity, but differences within a row of it are not NaN.
@@ -25,7 +25,7 @@ Direction = tuple[Tensor, Tensor]
 
 
 class _ContrastiveLoss(torch.autograd.Function):
-    """Mean over anchors of the mean over their positives of ``-log p_ij``.
+    """Mean over anchors of the mean, or if ``summed`` the sum, over their positives of ``-log p_ij``.
 
     ``p_ij`` is the mean over directions of ``softmax_j(q_i . k_j)`` with a direction's queries and keys ``(M, E)``.
     Anchors without positives are ignored; a batch without any positives has a loss of 0.
@@ -43,13 +43,21 @@ class _ContrastiveLoss(torch.autograd.Function):
             one of its positives are no candidates, except the positives themselves.
         left_out: whether a positive's softmax leaves out the anchor's other positives. They remain candidates for
             the most probable one, which is found in one softmax of all.
+        reach: candidates are so many rows before the anchor, itself, and one less after it; 0 for all.
     """
 
     apply: ClassVar[Callable[..., tuple[Tensor, Tensor, Tensor]]]
 
     @staticmethod
     def forward(
-        ctx: Any, positives: Tensor, self_score: str, same: Tensor | None, left_out: bool, *vectors: Tensor
+        ctx: Any,
+        positives: Tensor,
+        self_score: str,
+        same: Tensor | None,
+        left_out: bool,
+        summed: bool,
+        reach: int,
+        *vectors: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         directions = list(zip(vectors[::2], vectors[1::2], strict=True))
         anchors = torch.arange(len(positives), device=positives.device)
@@ -59,7 +67,8 @@ class _ContrastiveLoss(torch.autograd.Function):
         has_context = there.any(dim=1)
         if self_score == "positive":  # the anchor is its last one
             there = torch.cat([there, has_context[:, None]], dim=1)
-        weights = there.to(vectors[0].dtype) / (there.sum(dim=1, keepdim=True) * has_context.sum()).clamp(min=1)
+        shares = has_context[:, None] if summed else there.sum(dim=1, keepdim=True)
+        weights = there.to(vectors[0].dtype) / (shares * has_context.sum()).clamp(min=1)
         losses, best, masked = [], [], []
         rows = max(1, SCORES_AT_ONCE // len(vectors[0]))
         blocks = zip(*(tensor.split(rows) for tensor in (anchors, columns, weights, has_context)), strict=True)
@@ -70,6 +79,10 @@ class _ContrastiveLoss(torch.autograd.Function):
                 for each in column.T:
                     mask |= same[each][:, None] == same
                 mask = mask.scatter_(1, column, False).scatter_(1, own[:, None], False)
+            if reach:
+                after = anchors - own[:, None]
+                far = (after < -reach) | (after >= reach)
+                mask = far if mask is None else mask | far
             scores = [queries[own] @ keys.T for queries, keys in directions]
             if left_out:
                 best.append(_best_other([_softmax(each.clone(), own, column, self_score, mask) for each in scores]))
@@ -97,7 +110,7 @@ class _ContrastiveLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_loss: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        return (None, None, None, None, *(d_loss * gradient for gradient in ctx.saved_tensors))
+        return (*[None] * 6, *(d_loss * gradient for gradient in ctx.saved_tensors))
 
 
 class _Softmax(NamedTuple):
@@ -179,44 +192,80 @@ class ContrastiveConfig(Settings):
         flags="--mask-duplicates/--keep-duplicates",
         show_default="keep-duplicates",
     )
+    critic: str = setting(
+        "inner",
+        "Score of two vectors: inner (their inner product) or bilinear (x W y, with a learnt W for each ordered pair "
+        "of views).",
+        choices=("inner", "bilinear"),
+    )
 
 
 class Contrastive(Objective):
-    """Base class of contrastive objectives: options and metrics.
+    """Base class of contrastive objectives: the critic, options and metrics.
 
     Args:
         self_score, left_out: see ``_ContrastiveLoss``.
         mask_duplicates: exclude candidates equal to the anchor or to one of its contexts, and log their share.
+        bilinear: the dimensions of each ordered pair of views ``(query, key)`` with a bilinear critic of its own,
+            ``c(x, y) = x^T W y`` (Simoulin's thesis, chapter "Structured sentence encoders at scale"). W starts as the
+            identity, so that training starts as with the inner product, which is the critic of all other pairs.
+        summed, reach: see ``_ContrastiveLoss``.
     """
 
-    def __init__(self, self_score: str = "masked", mask_duplicates: bool = False, left_out: bool = False):
+    def __init__(
+        self,
+        self_score: str = "masked",
+        mask_duplicates: bool = False,
+        left_out: bool = False,
+        bilinear: Mapping[tuple[int, int], tuple[int, int]] | None = None,
+        summed: bool = False,
+        reach: int = 0,
+    ):
         super().__init__()
+        self.critics = nn.ParameterDict({_pair(*each): torch.eye(*dims) for each, dims in (bilinear or {}).items()})
         self.self_score = self_score
         self.mask_duplicates = mask_duplicates
         self.left_out = left_out
+        self.summed = summed
+        self.reach = reach
         self.needs = frozenset({"same"} if mask_duplicates else ())
+
+    def direction(self, views: Sequence[Tensor], query: int, key: int) -> Direction:
+        """Queries and keys whose inner products are the critic's scores of one view's vectors with another's."""
+        queries, keys = views[query], views[key]
+        if self.critics:
+            queries = queries @ self.critics[_pair(query, key)]
+        return queries, keys
 
     def contrast(self, pairs: Sequence[Sequence[Direction]], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss, averaged over pairs of views, and the metrics."""
         neighbours, same = context.neighbours, context.same if self.mask_duplicates else None
-        how = neighbours, self.self_score, same, self.left_out
+        how = neighbours, self.self_score, same, self.left_out, self.summed, self.reach
         found = [_ContrastiveLoss.apply(*how, *(side for direction in pair for side in direction)) for pair in pairs]
         losses, best, masked = (torch.stack(each) for each in zip(*found, strict=True))
         loss, hits = losses.mean(), (best[:, :, None] == neighbours).sum(dim=(1, 2))
         n_contexts = (neighbours >= 0).sum(dim=1)
         n_anchors = (n_contexts > 0).sum()
-        # Chance level: all scores equal, nothing masked.
-        n_others = max(len(context) - 1, 1)
-        n_candidates = n_others if self.self_score == "masked" else len(context)
+        # Chance level: all scores equal, no duplicates masked.
+        rows, reach = torch.arange(len(context), device=neighbours.device), self.reach or len(context)
+        n_others = rows.clamp(max=reach) + rows.flip(0).clamp(max=reach - 1)
+        n_candidates = n_others + (self.self_score != "masked")
         left = n_candidates - (n_contexts - 1).clamp(min=0) * self.left_out
-        chance = left.double().log().masked_fill(n_contexts == 0, 0.0).sum() / n_anchors.clamp(min=1)
+        n_terms = n_contexts + (self.self_score == "positive") if self.summed else 1
+        chance = (n_terms * left.double().log()).masked_fill(n_contexts == 0, 0.0).sum() / n_anchors.clamp(min=1)
         metrics = {
             "loss": loss.detach(),
             "accuracy": hits.double().mean() / n_anchors.clamp(min=1),
             "chance_loss": chance,
-            "chance_accuracy": n_contexts.sum().double() / (n_others * n_anchors.clamp(min=1)),
+            "chance_accuracy": (n_contexts.double() / n_others.clamp(min=1)).sum() / n_anchors.clamp(min=1),
             "anchors": n_anchors,
         }
         if self.mask_duplicates:
             metrics["masked"] = masked.mean()
         return loss, metrics
+
+
+def _pair(query: int, key: int) -> str:
+    """The letters of two views, such as ``fg``."""
+    letters = view_letters(max(query, key) + 1)
+    return letters[query] + letters[key]

@@ -164,11 +164,13 @@ class Objective(nn.Module, ABC):
                 f"{n_views} view{'s' * (n_views != 1)} for the objective {name!r}: it needs {wanted}, for example "
                 f"--views {cls.example}"
             )
-        if len(set(inputs.dims)) > 1:
+        config = config or cls.Config()
+        if len(set(inputs.dims)) > 1 and getattr(config, "critic", "inner") == "inner":
             raise InputError(
                 f"views of different dimensions {', '.join(map(str, inputs.dims))}: use the same --hidden for all"
+                + hasattr(config, "critic") * ", or --critic bilinear"
             )
-        return cls(inputs, config or cls.Config())
+        return cls(inputs, config)
 
     @abstractmethod
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:

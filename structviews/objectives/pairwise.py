@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 
 from torch import Tensor
 
@@ -25,7 +25,7 @@ class PairwiseConfig(ContrastiveConfig):
 
 @OBJECTIVES.register("pairwise")
 class Pairwise(Contrastive):
-    """Contrastive objective over inner products between two or more views.
+    """Contrastive objective over inner products, or bilinear forms, between two or more views.
 
     The probability of a context is the mean of the softmax probabilities in both directions: of
     ``g_j`` given ``f_i`` and of ``f_j`` given ``g_i``. For more than two views, the loss is the mean over
@@ -39,7 +39,11 @@ class Pairwise(Contrastive):
     Config = PairwiseConfig
 
     def __init__(self, inputs: Inputs, config: PairwiseConfig) -> None:
-        super().__init__(config.self_score, config.mask_duplicates, config.other_contexts == "left-out")
+        ordered = permutations(range(len(inputs.views)), 2) if config.critic == "bilinear" else ()
+        bilinear = {(f, g): (inputs.dims[f], inputs.dims[g]) for f, g in ordered}
+        super().__init__(config.self_score, config.mask_duplicates, config.other_contexts == "left-out", bilinear)
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        return self.contrast([[(f, g), (g, f)] for f, g in combinations(views, 2)], context)
+        pairs = combinations(range(len(views)), 2)
+        both = [[self.direction(views, f, g), self.direction(views, g, f)] for f, g in pairs]
+        return self.contrast(both, context)

@@ -61,7 +61,7 @@ class QuickThoughtsConfig(ContrastiveConfig):
 
 @OBJECTIVES.register("quick-thoughts")
 class QuickThoughts(Contrastive):
-    """Contrastive objective over inner products between two encoders of the same architecture.
+    """Contrastive objective over inner products, or a bilinear form, between two encoders of the same architecture.
 
     The encoders have separate weights: ``f`` encodes the sentence and ``g`` its contexts. The loss has
     only this direction.
@@ -79,7 +79,8 @@ class QuickThoughts(Contrastive):
     Config = QuickThoughtsConfig
 
     def __init__(self, inputs: Inputs, config: QuickThoughtsConfig) -> None:
-        super().__init__(config.self_score, config.mask_duplicates)
+        bilinear = {(0, 1): (inputs.dims[0], inputs.dims[1])} if config.critic == "bilinear" else {}
+        super().__init__(config.self_score, config.mask_duplicates, bilinear=bilinear)
         self.config = config
         if len(set(inputs.views)) > 1:
             raise InputError(
@@ -88,18 +89,17 @@ class QuickThoughts(Contrastive):
             )
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        f, g = views
         if self.config.loss == "softmax" and (self.config.negatives == "batch" or not self.training):
-            return self.contrast([[(f, g)]], context)
-        return self._among(f, g, context)
+            return self.contrast([[self.direction(views, 0, 1)]], context)
+        return self._among(views, context)
 
-    def _among(self, f: Tensor, g: Tensor, context: Context) -> tuple[Tensor, dict[str, Tensor]]:
+    def _among(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss and metrics among the negatives of the settings; in evaluation mode, among all that are allowed."""
-        neighbours = context.neighbours
+        neighbours, (queries, keys) = context.neighbours, self.direction(views, 0, 1)
         allowed = eligible(neighbours, context.same if self.mask_duplicates else None)
-        negatives, scores = allowed, f @ g.T
+        negatives, scores = allowed, queries @ keys.T
         if self.training and self.config.negatives != "batch":
-            negatives = drawn(allowed, self.config.contrasts, f if self.config.negatives == "nearest" else None)
+            negatives = drawn(allowed, self.config.contrasts, views[0] if self.config.negatives == "nearest" else None)
         has_context = (neighbours >= 0).any(dim=1)
         n_anchors = has_context.sum()
 

@@ -7,6 +7,10 @@ from statistics import mean
 from typing import Any
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.evaluation.scores.means import MEANS
+from structviews.evaluation.senteval.tasks.downstream import SMT
+from structviews.recipes.measured import measured
+from structviews.recipes.recipe import Recipe
 from structviews.recipes.reproduction import Reproduction
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import write_bytes
@@ -93,7 +97,11 @@ class Outcome:
 
 def _lines(job: Reproduction, results: Mapping[str, Any]) -> Iterator[Line]:
     """The published measures with ours beside them, then those of ours that the paper has not."""
-    figures = job.recipe.figures
+    figures = {name: float(each.text if name == DIM else each.score) for name, each in job.recipe.figures.items()}
+    sets = results["tasks"].get("STS13", {}).get("sets", {})
+    own = [figures.get(f"STS13/{name}") for name in sets]
+    if "STS13 mean" in figures and SMT not in sets and own and all(own):  # the printed mean has that set
+        figures["STS13 mean"] = mean(each for each in own if each)
     ours: dict[str, float] = {}
     partial: set[str] = set()
     for task in job.tasks[0]:
@@ -103,15 +111,21 @@ def _lines(job: Reproduction, results: Mapping[str, Any]) -> Iterator[Line]:
             shown = {name for name in found if name in figures or not ("/" in name or "weighted" in name)}
             ours |= {name: found[name] for name in found if name in shown}
             partial |= shown if task.partial else set()
+    ours |= measured(job)
+    partial |= {name for name in ours if name.startswith("neighbour") and "SICK-R pearson" in partial}
     dims = {entry["dim"] for entry in results["tasks"].values() if "dim" in entry}
     ours |= {DIM: max(dims)} if dims else {}
     means = _means(figures, ours)
     ours |= {name: mean(ours[measure] for measure in own) for name, own in means.items()}
     partial |= {name for name, own in means.items() if partial.intersection(own)}
+    for average in MEANS:
+        for scores in (figures, ours):
+            if (value := average.of(scores)) is not None:
+                scores.setdefault(average.name, value)
+        if average.name in ours and any(task.partial for task in job.tasks[0] if task.name in average.parts):
+            partial.add(average.name)
     for name in dict.fromkeys([DIM, *figures, *ours]):
-        printed = figures.get(name)
-        published = None if printed is None else float(printed.text if name == DIM else printed.score)
-        yield Line(name, ours.get(name), published, name in partial)
+        yield Line(name, ours.get(name), figures.get(name), name in partial)
 
 
 def _means(published: Iterable[str], ours: Mapping[str, float]) -> dict[str, list[str]]:
@@ -139,29 +153,39 @@ def measures(task: str, entry: Mapping[str, Any]) -> dict[str, float]:
 def differences(job: Reproduction, results: Mapping[str, Any]) -> list[str]:
     """In what a reproduction differs from the paper, a line each; not what the paper leaves open."""
     own = [job.recipe, *(run for run, _ in job.recipe.runs.values())]
-    stated = (line for recipe in own for line in recipe.source.differs)
+    stated = (line for recipe in own for line in recipe.differs)
     return list(dict.fromkeys([*_of_data(job), *_of_choices(job, results), *stated]))
 
 
 def _of_data(job: Reproduction) -> Iterator[str]:
-    corpus, paper = ParsedCorpus.open(job.parsed), job.recipe.corpus
-    stated = f"{paper.name} ({counted(paper.sentences, 'sentence')})" if paper.sentences else paper.name
-    yield f"corpus: {job.corpus.name} ({counted(len(corpus), 'sentence')}), not {stated}"
+    papers = {run.corpus.name: (run.corpus, job.materials[folder]) for folder, run in _runs(job)}
+    for paper, material in papers.values():
+        corpus = ParsedCorpus.open(material.parsed)
+        stated = f"{paper.name} ({counted(paper.sentences, 'sentence')})" if paper.sentences else paper.name
+        yield f"corpus: {material.corpus.name} ({counted(len(corpus), 'sentence')}), not {stated}"
     if job.sentences:
         yield f"sentences: at most {job.sentences:,}, whole documents from the beginning (--sentences)"
     if job.reads_trees:
-        yield f"trees: by the parser {corpus.parser['name']}"
-    if not job.recipe.reads_vectors:
-        return
-    runs = [run for run, _ in job.recipe.runs.values() if run.vectors]
-    names = " and ".join(dict.fromkeys(run.vectors.name for run in runs if run.vectors))
+        yield f"trees: by the parser {corpus.parser['name']}, not {job.recipe.corpus.parsers}"
+    reads = [run.vectors for _, run in _runs(job) if run.vectors]
+    names = " and ".join(dict.fromkeys(vectors.name for vectors in reads))
+    others = " and ".join(dict.fromkeys(vectors.expand_from or vectors.name for vectors in reads if vectors.expand))
     if job.vectors:
         file = WordVectors.open(job.vectors)
         yield f"word vectors: {job.vectors.name} ({counted(len(file), 'word')}, {file.dim} numbers), for {names}"
-    elif job.word_file:
-        yield f"word vectors: learnt from the corpus, {job.word_dim} numbers, not {names} (--vectors)"
-    if not job.vectors and any(run.vectors and run.vectors.expand for run in runs):
-        yield f"vocabulary: not expanded to the words of {names} (--vectors)"
+    elif material.word_file:
+        yield f"word vectors: learnt from the corpus, {material.word_dim} numbers, not {names} (--vectors)"
+    if not job.vectors and others:
+        yield f"vocabulary: not expanded to the words of {others} (--vectors)"
+    elif others not in ("", names):
+        yield f"vocabulary: expanded from the same file, not from {others}"
+    if any(task.name == "STS13" and SMT not in task.splits for task in job.tasks[0]):
+        yield "STS13: without the SMT set (STS.input.SMT.txt), nor has the published mean, where its sets are printed"
+
+
+def _runs(job: Reproduction) -> Iterator[tuple[Path, Recipe]]:
+    """Folder and recipe of each run."""
+    return ((folder, job.recipe.runs[folder.name][0]) for folder in job.configs)
 
 
 def _of_choices(job: Reproduction, results: Mapping[str, Any]) -> Iterator[str]:

@@ -6,6 +6,7 @@ is never the parent's; and a recipe with members has only the corpus, the evalua
 members have the rest.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import cache, cached_property
@@ -16,12 +17,13 @@ from structviews.errors import unknown
 from structviews.evaluation.scores.published import Published, papers, published
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import toml_text, toml_value
-from structviews.runs.which_vectors import Representation
+from structviews.runs.which_vectors import FITTED_ON, Representation
 from structviews.runtime.documents import read_toml
 from structviews.settings import LARGEST_SEED, MOST_DIMENSIONS, Settings, setting, settings_of
-from structviews.words import TRAINED
+from structviews.words import FIXED, TRAINED
 
 ROWS = Path(__file__).with_name("rows")
+STATED = Path(__file__).with_name("stated.toml")
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,10 @@ class Source(Settings):
     places: tuple[str, ...] = setting((), "Places of places.toml whose figures are not in published.toml.")
     open: str = setting("", "What the paper leaves open, and what we chose.")
     code: str = setting("", "Facts from the authors' published code that are not in the paper.")
-    differs: tuple[str, ...] = setting((), "What this recipe does otherwise than the paper, a line each.")
+    scripts: str = setting("", "Key of the paper whose scripts made the row, if it is another one.")
+    differs: tuple[str, ...] = setting(
+        (), "What this recipe does otherwise than the paper, beside its settings, a line each; see stated.toml."
+    )
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,7 @@ class TrainingText(Settings):
 
     name: str = setting(MISSING, "Name of the corpus.")
     sentences: int = setting(0, "Number of sentences that the paper states; 0 if none.", least=0)
+    parsers: str = setting("", "The paper's parsers, if it has trees.")
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ class WordFile(Settings):
     name: str = setting(MISSING, "Name of the vectors.")
     dim: int = setting(300, "Their dimension.", least=1, most=MOST_DIMENSIONS)
     expand: bool = setting(False, "Expand the trained vocabulary from them after training.")
+    expand_from: str = setting("", "Name of other vectors to expand from.")
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,11 @@ class SecondHalf(Settings):
     """How the row was evaluated."""
 
     protocol: str = setting("senteval", "The evaluation protocol.")
-    transductive: bool = setting(False, "Fit the removed component on each task's own sentences.")
+    transductive: str = setting(
+        "",
+        "Fit the removed component on each task's sentences (task), or on each of its splits and sides alone (part).",
+        choices=("", *FITTED_ON),
+    )
     tasks: tuple[str, ...] = setting((), "The tasks of the row; all if empty.")
     ensemble: bool = setting(False, "Average the predictions of the members.")
 
@@ -148,7 +159,7 @@ class Recipe:
         """The whole representation of the row, see ``Representation``; of joined runs, each has its own."""
         own = {} if self.members else {each.flat: each.default for each in settings_of(Representation)}
         own = {name: self.settings.get(name, default) for name, default in own.items()}
-        return own | {"transductive": self.evaluation.transductive}
+        return own | {"transductive": bool(self.evaluation.transductive)}
 
     @property
     def figures(self) -> dict[str, Published]:
@@ -166,9 +177,34 @@ class Recipe:
         return f"{paper['authors']} ({paper['year']}): {paper['title']}"
 
     @property
+    def version(self) -> str:
+        """Which version of the paper its facts are from."""
+        return papers()[self.source.paper]["version"]
+
+    @cached_property
+    def deviations(self) -> dict[str, str]:
+        """What a single run does otherwise than its paper states: by setting, the line of ``stated.toml``."""
+        if not self.settings:
+            return {}
+        words = {"vectors": "x"} if FIXED in self.channels else {}
+        own = json.loads(json.dumps(self.config(corpus="x", **words).flat()))  # lists, as TOML has them
+        stated = read_toml(STATED, "install structviews again")["stated"]
+        return {
+            each["setting"]: each.get("otherwise", "")
+            for each in stated
+            if (self.source.scripts or self.source.paper) in each["papers"]
+            and own.get(each["setting"], each["values"][0]) not in each["values"]
+        }
+
+    @property
+    def differs(self) -> list[str]:
+        """What it does otherwise than the paper, a line each."""
+        return [*self.source.differs, *self.deviations.values()]
+
+    @property
     def text(self) -> str:
         """Everything that it says, in TOML, as its table would have it without a parent."""
-        content = {key: value for key, value in asdict(self.source).items() if value}
+        content = {key: value for key, value in (asdict(self.source) | {"differs": self.differs}).items() if value}
         tables = {"corpus": asdict(self.corpus), "vectors": self.vectors and asdict(self.vectors)}
         tables |= {"settings": dict(self.settings), "evaluation": asdict(self.evaluation)}
         for name, table in tables.items():

@@ -29,7 +29,7 @@ from structviews.parsing.sources import MOST_TOKENS, TextSource, open_source
 from structviews.parsing.text import RawSentence
 from structviews.recipes.outcome import Outcome
 from structviews.recipes.recipe import Recipe
-from structviews.recipes.reproduction import Reproduction, text_source
+from structviews.recipes.reproduction import Material, Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
 from structviews.runtime.files import clear_below, new_folder, write_whole, writing
@@ -77,11 +77,11 @@ def check(job: Reproduction, console: Console) -> None:
     if job.vectors:
         with rate_bar(console, f"reading {job.vectors}", "MB", 10**6) as progress:
             WordVectors.open(job.vectors, progress)
-    elif job.word_file and not job.word_file.is_file():
+    if any(each.word_file and not each.word_file.is_file() for each in job.distinct):
         require_gensim(", or give --vectors FILE")
     to_expand = False
     for folder, config in job.configs.items():
-        if job.is_prepared:
+        if job.materials[folder].is_prepared:
             check_same(config, Inputs(config).parsed)
         else:
             check_same(config)
@@ -99,9 +99,10 @@ def check(job: Reproduction, console: Console) -> None:
 
 def stages_of(job: Reproduction, console: Console) -> Iterator[Stage]:
     """The stages of a reproduction, in order."""
-    yield take_beginning(job)
-    yield parse(job, console)
-    yield learn_vectors(job, console)
+    for material in job.distinct:
+        yield take_beginning(job, material)
+        yield parse(material, console)
+        yield learn_vectors(material, console)
     yield parse_tasks(job, console)
     for folder, config in job.configs.items():
         yield train_run(job, config, console)
@@ -110,32 +111,34 @@ def stages_of(job: Reproduction, console: Console) -> Iterator[Stage]:
     yield score(job, console)
 
 
-def take_beginning(job: Reproduction) -> Stage:
-    """Take the first documents of the corpus, if not all of it is used."""
-    target = job.parsed / MANIFEST if job.is_parsed else job.text
-    if not job.sentences or target.is_file():
+def take_beginning(job: Reproduction, material: Material) -> Stage:
+    """Take the first documents of a corpus, if not all of it is used."""
+    target = material.parsed / MANIFEST if material.is_parsed else material.text
+    if not material.sentences or target.is_file():
         return
-    yield f"taking the first {job.sentences:,} sentences of {job.corpus}"
-    if job.is_parsed:
-        write_first_rows(ParsedCorpus.open(job.corpus), job.sentences, job.parsed)
+    yield f"taking the first {material.sentences:,} sentences of {material.corpus}"
+    if material.is_parsed:
+        write_first_rows(ParsedCorpus.open(material.corpus), material.sentences, material.parsed)
     else:
         job.make_folder()
-        write_first_lines(text_source(job.corpus), job.sentences, job.text)
+        write_first_lines(text_source(material.corpus, material.parser), material.sentences, material.text)
 
 
-def parse(job: Reproduction, console: Console) -> Stage:
-    """Parse the text with the built-in parser."""
-    if not job.is_parsed and not (job.parsed / MANIFEST).is_file():
-        yield f"parsing {job.text}"
-        parse_corpus(text_source(job.text, lines=bool(job.sentences)), job.parsed, console=console)
+def parse(material: Material, console: Console) -> Stage:
+    """Parse the text."""
+    if not material.is_parsed and not (material.parsed / MANIFEST).is_file():
+        yield f"parsing {material.text}"
+        source = text_source(material.text, material.parser, lines=bool(material.sentences))
+        parse_corpus(source, material.parsed, console=console)
 
 
-def learn_vectors(job: Reproduction, console: Console) -> Stage:
+def learn_vectors(material: Material, console: Console) -> Stage:
     """Learn word vectors from the corpus, if the recipe reads some and none were given."""
-    if job.word_file and not job.word_file.is_file():
-        yield f"learning word vectors from {job.parsed}"
-        with writing(job.word_file), rate_bar(console, "learning", "sentences") as progress:
-            learn_file(job.word_file, ParsedCorpus.open(job.parsed), Word2VecConfig(dim=job.word_dim), progress)
+    file = material.word_file
+    if file and not file.is_file():
+        yield f"learning word vectors from {material.parsed}"
+        with writing(file), rate_bar(console, "learning", "sentences") as progress:
+            learn_file(file, ParsedCorpus.open(material.parsed), Word2VecConfig(dim=material.word_dim), progress)
 
 
 def parse_tasks(job: Reproduction, console: Console) -> Stage:
@@ -143,7 +146,7 @@ def parse_tasks(job: Reproduction, console: Console) -> Stage:
     if not job.reads_trees or (job.is_prepared and (job.trees / MANIFEST).is_file()):
         return
     yield "parsing the sentences of the tasks"
-    corpus = ParsedCorpus.open(job.parsed)
+    corpus = ParsedCorpus.open(job.distinct[0].parsed)
     name, models = corpus.parser["name"], corpus.manifest.get(MODELS)
     text = job.trees.with_suffix(".txt")
     job.make_folder()
@@ -161,7 +164,7 @@ def parse_tasks(job: Reproduction, console: Console) -> Stage:
 
 def train_run(job: Reproduction, config: TrainConfig, console: Console) -> Stage:
     """Train one of the runs."""
-    if not (job.is_prepared and is_finished(config, Inputs(config).parsed)):
+    if not (job.materials[Path(config.data.out)].is_prepared and is_finished(config, Inputs(config).parsed)):
         yield f"training {config.data.out}"
         train(config, console)
 

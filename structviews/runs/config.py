@@ -44,7 +44,14 @@ class Data(Settings):
     init_from: str = setting(
         "", "Start from the weights and vocabulary of this run.", path=True, run=True, metavar="PATH"
     )
-    held_out: float = setting(0.05, "Share of documents held out for validation.", least=0, below=1)
+    held_out: float = setting(
+        0.05, "Share of documents held out for validation; from 1 on, so many sentences, the first ones.", least=0
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.held_out >= 1 and self.held_out % 1:
+            raise InputError(f"held_out = {self.held_out}: give a share below 1, or a whole number of sentences")
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,9 @@ class ObjectiveChoice(Settings):
 
     name: str = setting("pairwise", "Training objective.", flat="objective")
     context: int = setting(1, "Largest distance between a sentence and its context sentences.", least=1, most=1000)
+    across_documents: bool = setting(
+        False, "Whether contexts go across the ends of documents, as if the corpus were one.", file_only=True
+    )
     options: Settings | None = None
 
     def __post_init__(self) -> None:
@@ -142,6 +152,15 @@ class Optimisation(Settings):
         rare=True,
     )
     clip: float = setting(5.0, "Maximum gradient norm per channel.", above=0, most=1e9, rare=True)
+    clip_by: str = setting(
+        "channel",
+        "Whether the gradient norm is that of a channel, or of each tensor.",
+        choices=("channel", "tensor"),
+        file_only=True,
+    )
+    batch_order: str = setting(
+        "random", "Order of an epoch's batches: random, or corpus.", choices=("random", "corpus"), file_only=True
+    )
     seed: int = setting(1, "Random seed.", least=0, most=LARGEST_SEED)
     precision: str = setting(
         "auto", "auto, fp32 or bf16; auto picks bf16 where it is faster.", choices=("auto", "fp32", "bf16")

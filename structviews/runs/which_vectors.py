@@ -12,6 +12,8 @@ POOLINGS = ("vector", "pooled", "mean")
 JOINS = ("concatenation", "average")
 # Settings with a weight for each view.
 WEIGHTS = ("view_weights", "similarity_view_weights")
+# The sentences of an evaluation task that a transductive representation is fitted on: all, or each part of them alone.
+FITTED_ON = ("task", "part")
 
 
 @dataclass(frozen=True)

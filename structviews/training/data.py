@@ -118,6 +118,7 @@ class Data:
             config.words.cut_off,
             {CONTEXTUAL: self.states} if self.states else None,
             blueprint.aligner if blueprint else None,
+            config.objective.across_documents,
         )
         # Some of the documents are held out.
         documents = indivisible(self.reader.documents(), self.reads_neighbours)
@@ -170,7 +171,10 @@ class Data:
         for epoch in range(start.epoch, c.epochs):
             count = self.epoch_length(epoch)
             done = start.batch if epoch == start.epoch else 0
-            rows_of = islice(epoch_batches(own, c.batch_size, c.seed, epoch, shuffled=shuffled), done, count)
+            drawn = epoch_batches(
+                own, c.batch_size, c.seed, epoch, shuffled=shuffled, in_order=c.batch_order == "corpus"
+            )
+            rows_of = islice(drawn, done, count)
             while rows := list(islice(rows_of, c.accumulate)):
                 if c.steps and number >= c.steps:
                     return
@@ -198,7 +202,7 @@ class Data:
         if self.config.data.held_out and not len(self.held_out_rows) and self.ranks.leads:
             message = "one document, which is not split: none is held out for validation"
             warnings.warn(f"{self.corpus.path}: {message}", stacklevel=3)
-        if not self.reads_neighbours:
+        if not self.reads_neighbours or self.config.objective.across_documents:
             return True
         chosen = np.isin(np.arange(len(self.corpus)), self.train_rows, assume_unique=True)
         start, last = 0, [-1, 0]  # of the shard before

@@ -110,7 +110,7 @@ def _take_steps(training: Training, start: Progress, reporter: Reporter, monitor
             progress = step.progress
             metrics, vectors = training.step(*step.batches, words=agreed.words)
             reporter.count(progress, agreed.sentences)
-            if progress.step % monitoring.log_every == 0:
+            if progress.step % monitoring.log_every == 0 or progress.step == reporter.last:
                 channels = {name: metrics[name] | cosines(v) for name, v in zip(metrics, vectors, strict=True)}
                 means = training.ranks.mean(flat(channels))
                 training.check_finite()

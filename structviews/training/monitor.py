@@ -11,6 +11,7 @@ from structviews.evaluation.senteval.task_scores import score_task
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.evaluation.senteval.tasks.reading import Tokens
+from structviews.runs.which_vectors import FITTED_ON
 from structviews.training.trainer import Training
 
 
@@ -44,7 +45,8 @@ class Monitor:
         def encode(sentences: list[Tokens]) -> np.ndarray:
             return self.embedder.encode([self.parsed[sentence] for sentence in sentences])
 
-        encoder = TaskEncoder(partial(map, encode), self.embedder.representation.transductive)
+        fitted_on = FITTED_ON[0] if self.embedder.representation.transductive else ""
+        encoder = TaskEncoder(partial(map, encode), fitted_on)
         with self.training.undisturbed():
             self.training.model.eval()
             (vectors,) = task_vectors(encoder, [self.task])

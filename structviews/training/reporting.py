@@ -35,7 +35,7 @@ class Reporter:
         self._objectives = {name: channel.objective for name, channel in training.model.each()}
         self._console = console
         self._bar = bar
-        self._last = training.data.last_step(start)
+        self.last = training.data.last_step(start)
         self._rate = 0.0
         self._held_out: dict[str, float] = {}
         self._start = start.step
@@ -46,13 +46,13 @@ class Reporter:
         if training.ranks.leads:
             cut_log(self._run, start.step)
             self._events = Events(self._run) if training.config.monitoring.tensorboard else None
-        bar(start.step, self._last)
+        bar(start.step, self.last)
 
     def count(self, progress: Progress, sentences: int) -> None:
         """Show that a step of so many sentences is done."""
         self._sentences += sentences
         rate = self._rate or self._sentences / (time.monotonic() - self._last_logged)
-        self._bar(progress.step, self._last, rate=f"{rate:,.0f} sentences/s")
+        self._bar(progress.step, self.last, rate=f"{rate:,.0f} sentences/s")
 
     def step(self, progress: Progress, metrics: dict[str, float]) -> None:
         """Log a step and the rate since the last logged one; show the objectives' warnings."""
@@ -66,7 +66,7 @@ class Reporter:
                 self._warned.add((prefix, message))
                 say(self._console, f"warning: step {progress.step}: {prefix}{message}")
         note = "  ".join(f"{name} {value:.3f}" for name, value in metrics.items() if name.split(".")[-1] in SHOWN)
-        self._bar(progress.step, self._last, note=note, rate=f"{self._rate:,.0f} sentences/s")
+        self._bar(progress.step, self.last, note=note, rate=f"{self._rate:,.0f} sentences/s")
 
     def validation(self, progress: Progress) -> None:
         """Log and print the metrics on the held-out documents, if there are any, which the leading rank computes."""

@@ -181,7 +181,9 @@ class Training:
                     values.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
             self.ranks.average(values)
         for _, channel in self.model.each():
-            clip_gradients(channel.parameters(), self.config.optimisation.clip)
+            parameters, c = list(channel.parameters()), self.config.optimisation
+            for together in [parameters] if c.clip_by == "channel" else zip(parameters):
+                clip_gradients(together, c.clip)
         self.optimiser.step()
         self.model.after_step()
         self.taken += 1

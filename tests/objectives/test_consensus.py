@@ -38,17 +38,18 @@ def agreement_by_definition(agreement, views, i, j):
     return sum(cosine(f[i], g[j]) for f, g in pairs)
 
 
-def loss_by_loops(agreement, views, contexts, temperature, include_self):
+def loss_by_loops(agreement, views, contexts, temperature, include_self, summed=False, window=0):
     n = len(contexts)
+    reach = window // 2 or n
     losses = []
     for i, some in enumerate(contexts):
-        candidates = [j for j in range(n) if include_self or j != i]
+        candidates = [j for j in range(n) if (include_self or j != i) and i - reach <= j < i + reach]
         scores = {j: agreement_by_definition(agreement, views, i, j) / temperature for j in candidates}
         total = sum(torch.exp(score) for score in scores.values())
         positives = [*some, i] if include_self else some
         terms = [-torch.log(torch.exp(scores[j]) / total) for j in positives]
         if some:
-            losses.append(sum(terms) / len(terms))
+            losses.append(sum(terms) / (1 if summed else len(terms)))
     return sum(losses) / len(losses) if losses else torch.zeros((), dtype=torch.float64)
 
 
@@ -74,6 +75,20 @@ def test_the_loss_and_its_gradient_are_the_formula(agreement, batch, include_sel
     expected = loss_by_loops(agreement, seen, contexts, run.log_temperature.exp(), include_self)
     check(outcome, [*views, run.log_temperature], expected, tolerance=1e-9, rtol=1e-6, atol=1e-8)
     assert outcome[1]["temperature"].item() == pytest.approx(0.3)
+
+
+@with_and_without_self
+@pytest.mark.parametrize(("over_contexts", "window"), [("sum", 0), ("mean", 4), ("sum", 6)])
+def test_sums_over_contexts_and_windows_are_their_formulas(include_self, over_contexts, window):
+    """M equation 1 and C equation 2; of equal vectors, the loss is the chance level."""
+    batch = BATCHES["gaps"]
+    views, contexts = draw(2, len(batch)), contexts_by_loops(batch)
+    run = objective(include_self=include_self, over_contexts=over_contexts, window=window, power_iterations=0)
+    outcome, summed = run(views, contexts_of(batch)), over_contexts == "sum"
+    expected = loss_by_loops("multi", views, contexts, run.log_temperature.exp(), include_self, summed, window)
+    check(outcome, [*views, run.log_temperature], expected, tolerance=1e-9, rtol=1e-6, atol=1e-8)
+    loss, metrics = run([torch.zeros_like(view) for view in views], contexts_of(batch))
+    assert metrics["chance_loss"].item() == pytest.approx(loss.item())
 
 
 @with_and_without_self

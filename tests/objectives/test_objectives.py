@@ -21,6 +21,7 @@ POSITION = torch.tensor([0, 1, 2, 0, 1, 5, 0])
 OTHERS = [
     ("pairwise", {"self_score": "zero", "mask_duplicates": True}),
     ("pairwise", {"other_contexts": "left-out"}),
+    *((name, {"critic": "bilinear"}) for name in ("pairwise", "quick-thoughts")),
     ("quick-thoughts", {"self_score": "zero", "mask_duplicates": True}),
     *(
         ("quick-thoughts", {"loss": loss, **negatives})
@@ -28,8 +29,10 @@ OTHERS = [
         for negatives in ({}, *({"negatives": kind, "contrasts": 2} for kind in ("random", "nearest")))
     ),
     ("quick-thoughts", {"loss": "binary", "mask_duplicates": True}),
+    ("quick-thoughts", {"loss": "margin", "critic": "bilinear"}),
     *(("consensus", {"agreement": name}) for name in AGREEMENTS),
     ("consensus", {"include_self": False, "power_iterations": 0}),
+    ("consensus", {"over_contexts": "sum", "window": 6}),
     ("generative", {"parseval": 0.0, "noise_words": 3}),
     ("generative", {"draw": "batch"}),
     ("skip-thought", {"conditioning": "start", "output_layers": 2}),
@@ -137,8 +140,10 @@ def test_chance_is_what_equal_vectors_reach(name, settings, document):
     loss, metrics = objective.eval()([torch.zeros_like(view) for view in views], facts)
     assert metrics["chance_loss"].item() == pytest.approx(loss.item(), rel=1e-6)
     if "chance_accuracy" in metrics and objective.reads_neighbours:
+        reach = settings.get("window", 2 * B) // 2
+        others = [sum(j != i for j in range(max(i - reach, 0), min(i + reach, B))) for i in range(B)]
         contexts = [row[row >= 0] for row in facts.neighbours]
-        shares = [len(some) / (B - 1) for some in contexts if len(some)]
+        shares = [len(some) / n for some, n in zip(contexts, others, strict=True) if len(some)]
         assert metrics["chance_accuracy"].item() == pytest.approx(sum(shares) / len(shares))
 
 

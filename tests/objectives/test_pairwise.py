@@ -127,6 +127,37 @@ def test_loss_gradient_and_accuracy_are_the_formula(batch, n_views, self_score):
     assert outcome[1]["accuracy"].item() == pytest.approx(accuracy_by_loops(numbers(pairs), contexts, self_score))
 
 
+@pytest.mark.parametrize("other_contexts", ["kept", "left-out"])
+@pytest.mark.parametrize("name", ["pairwise", "quick-thoughts"])
+def test_a_bilinear_critic_starts_as_the_inner_product_and_is_its_formula(name, other_contexts):
+    """With a matrix for each ordered pair of views, also of unequal dimensions."""
+    batch, options = BATCHES["gaps"], {"other_contexts": other_contexts} if name == "pairwise" else {}
+    n_views = 3 if name == "pairwise" else 2
+
+    def create(dims, critic):
+        return create_objective(name, Inputs(("seq",) * n_views, dims[:n_views]), critic=critic, **options).double()
+
+    views, context, contexts = draw(n_views, len(batch)), contexts_of(batch, 2), contexts_by_loops(batch, 2)
+    losses = [create((3, 3, 3), critic)(views, context)[0] for critic in ("inner", "bilinear")]
+    assert torch.equal(*losses)
+
+    views = [torch.randn(len(batch), dim, dtype=torch.float64, requires_grad=True) for dim in (3, 5, 2)[:n_views]]
+    bilinear = create((3, 5, 2), "bilinear")
+    for weight in bilinear.critics.values():
+        torch.nn.init.normal_(weight)
+    by_letter = dict(zip("fgh"[:n_views], views, strict=True))
+
+    def direction(pair):
+        (a, b), w = (by_letter[letter] for letter in pair), bilinear.critics[pair]
+        rows = [[sum(x[k] * w[k, m] for k in range(len(x))) for m in range(w.shape[1])] for x in a]
+        return torch.stack([torch.stack(row) for row in rows]), b
+
+    pairs = [("fg", "gf"), ("fh", "hf"), ("gh", "hg")] if n_views == 3 else [("fg",)]
+    sides = [[direction(each) for each in pair] for pair in pairs]
+    expected = loss_by_loops(sides, contexts, "masked", left_out=options == {"other_contexts": "left-out"})
+    check(bilinear(views, context), [*views, *bilinear.parameters()], expected)
+
+
 @both_self_scores
 @pytest.mark.parametrize("scale", [10.0, 100.0])
 def test_extreme_scores_are_exact_and_have_finite_gradients(self_score, scale):

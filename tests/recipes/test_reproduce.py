@@ -5,11 +5,14 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from corpora import opened, random_trees, write_corpus
 
 from structviews.corpus.parsed_corpus import Row
+from structviews.encoding.embedder import Embedder
 from structviews.evaluation.scores.results import all_results
+from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.parsing.sources import open_source
 from structviews.recipes import recipe, stages
 from structviews.recipes.outcome import _means, measures
@@ -132,7 +135,7 @@ def test_a_row_of_members_is_that_of_the_single_commands(does, command, monkeypa
         flags = ("--corpus", "corpus.parsed", "--vectors", "words.bin", *SIZE, "--out", name)
         does("train", "--recipe", f"single-view-{name}", *flags)
     does("join", "f", "g", "-o", "fg", "--similarity-join", "average")
-    how = ("--protocol", "senteval-torch", "--transductive")
+    how = ("--protocol", "senteval-torch", "--transductive", "part")
     does("eval", "fg", "--senteval", "senteval", "--partial", "--tasks", "TREC,SICK14", *how)
     assert scores("fg") == scores("reproduced/runs/single-views-fg")
     found = outcome("single-views-fg")["differences"]
@@ -157,6 +160,54 @@ def test_given_vectors_expand_and_what_is_there_is_used(does, command, words):
     lines = test.read_bytes().splitlines(keepends=True)
     test.write_bytes(b"".join([b"HUM:ind Who wrote this rather unusual sentence ?\n", *lines[1:]]))
     assert command(*again, "--dry-run")[2].splitlines() == left
+
+
+def test_the_row_of_structured_views_has_no_gap(does, words):
+    """Hours, the author's mean and the distances of table 2 beside the scores; of incomplete tasks, with a mark."""
+    for folder, files in (("CR", "custrev.{}"), ("MPQA", "mpqa.{}"), ("SUBJ", "subj.{}")):
+        Path("senteval", folder).mkdir()
+        names = ("objective", "subjective") if folder == "SUBJ" else ("pos", "neg")
+        for name, side in zip(names, ("pos", "neg"), strict=True):
+            shutil.copy(f"senteval/MR/rt-polarity.{side}", Path("senteval", folder, files.format(name)))
+    given = ("--corpus", "corpus.parsed", "--senteval", "senteval", *SIZE, "--vectors", "words.bin")
+    out = does("reproduce", "dep-const-paper", *given)
+    lines = {line["measure"]: line for line in outcome("dep-const-paper")["lines"]}
+    assert all(line["ours"] is not None and line["published"] is not None for line in lines.values())
+    assert "neighbour 2 of 'Rugby is'" in lines
+    assert 0 < lines["hours"]["ours"] < 1
+    own = {name: line["ours"] for name, line in lines.items()}
+    mrpc, sick = (own["MRPC accuracy"] + own["MRPC f1"]) / 2, own["SICK-R pearson"] + own["SICK-R spearman"]
+    others = sum(own[f"{task} accuracy"] for task in ("MR", "CR", "SUBJ", "MPQA", "TREC"))
+    mean = (others + mrpc + (sick + 100 - own["SICK-R mse"]) / 3) / 7
+    assert lines["SentEval mean"]["ours"] == pytest.approx(mean)
+    assert f"{lines['SentEval mean']['published']:.1f}" == "86.0"
+    assert lines["SentEval mean"]["partial"]
+    assert "not a deep biaffine parser with BERT features" in " ".join(out.split())
+    sick = read_task("SICK-R", Path("senteval"), allow_partial=True).splits["test"]
+    query = "Rugby is being played by some men"
+    vectors = Embedder.load("reproduced/runs/dep-const-paper").encode([query.split(), *sick.first, *sick.second])
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    nearest = np.unique((100 * (1 - vectors[1:] @ vectors[0])).round(3))[:2]
+    assert [own[f"neighbour {n} of 'Rugby is'"] for n in (1, 2)] == pytest.approx(nearest, abs=2e-3)
+
+
+def test_members_have_corpora_of_their_own(command, words):
+    Path("both.txt").write_text("\n".join(Path("corpus.txt").read_text().split("\n")[69:]) + "\n")
+    how = ("--senteval", "senteval", "--hidden", "4", "--epochs", "1", "--tasks", "TREC", "--sentences", "100")
+    for arguments, message in (
+        (("mc-qt", "--corpus", "Books=corpus.txt"), "unknown corpus 'Books'"),
+        (("qt-ensemble", "--corpus", "BookCorpus=corpus.txt"), "no corpus for BookCorpus+UMBC: give one for all runs"),
+        (("uni-qt", "--corpus", "corpus.parsed", "--parser", "trivial:balanced"), "corpus.parsed is parsed"),
+    ):
+        code, _, err = command("reproduce", *arguments, *how)
+        assert (code, len(err.splitlines())) == (2, 1)
+        assert message in err
+    corpora = ("--corpus", "corpus.txt", "--corpus", "BookCorpus+UMBC=both.txt")
+    _, _, err = command("reproduce", "qt-ensemble", *corpora, *how, "--vectors", "words.bin", "--dry-run")
+    assert [line for line in err.splitlines() if line.startswith("taking")] == [
+        "taking the first 100 sentences of corpus.txt",
+        "taking the first 100 sentences of both.txt",
+    ]
 
 
 @pytest.mark.usefixtures("uni_qt", "words")
@@ -277,14 +328,18 @@ def test_a_recipe_of_a_run_says_how_others_are_scored(does, words):
     shutil.copytree("x", "y")
     how = ("--senteval", "senteval", "--partial", "--tasks", "SICK14")
     does("eval", "x", "--recipe", "single-view-g", *how)
-    flags = ("--pooling", "pooled", "--remove-component", "--normalise", "--transductive")
+    flags = ("--pooling", "pooled", "--remove-component", "--normalise", "--transductive", "part")
     similarity = ("--similarity-pooling", "mean", "--similarity-join", "average")
     does("eval", "y", *flags, *similarity, "--protocol", "senteval-torch", *how)
     assert scores("x") == scores("y")
-    does("eval", "x", "--recipe", "single-view-g", *how, "--no-transductive")
-    (stored,) = (each for each in all_results(Path("x")) if "--no-transductive" in each["flags"])
-    assert stored["flags"] == " --recipe single-view-g --no-transductive --protocol senteval-torch"
-    assert "transductive" not in stored["representation"]
+    found = {"part": scores("x")["SICK14"]}
+    for fitted, shown in (("task", "pooled - pc (transductive), l2; "), ("no", "pooled - pc, l2; ")):
+        does("eval", "x", "--recipe", "single-view-g", *how, "--transductive", fitted)
+        (stored,) = (each for each in all_results(Path("x")) if f"--transductive {fitted}" in each["flags"])
+        assert stored["flags"] == f" --recipe single-view-g --transductive {fitted} --protocol senteval-torch"
+        assert stored["representation"].startswith(shown)
+        found[fitted] = stored["tasks"]["SICK14"]["scores"]
+    assert len({str(each) for each in found.values()}) == 3
 
 
 def test_what_is_left_is_said_and_nothing_is_written(command, monkeypatch):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from corpora import small_config, topic_corpus
 
+from structviews.errors import InputError
 from structviews.training.checkpoint import Progress
 from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.training.trainer import Training
@@ -153,3 +154,28 @@ def test_steps_and_places(config):
     for again, step in zip(made.steps(steps[1].progress), steps[2:], strict=True):
         assert again.progress == step.progress
         assert [b.position.tolist() for b in again.batches] == [b.position.tolist() for b in step.batches]
+
+
+def test_a_run_is_as_the_quick_thoughts_code_has_it(config):
+    """Batches in the corpus's order, contexts across documents, the first sentences held out, each tensor clipped."""
+    settings = {"across_documents": True, "batch_order": "corpus", "held_out": 10, "accumulate": 1, "clip_by": "tensor"}
+    made = Training(config.replaced(**settings, clip=1e-3))
+    made.optimiser.step = lambda: None
+    assert made.data.held_out_rows.tolist() == list(range(10))
+    places = [batch.position for step in islice(made.steps(Progress()), 11) for batch in step.batches]
+    whole = torch.cat([each for each in places if len(each) == 8])
+    assert (whole.diff() == 1).all()
+    (batch,) = next(made.steps(Progress())).batches
+    neighbours = made.model.context(batch, 1).neighbours
+    assert ((neighbours >= 0).sum(dim=1)[1:-1] == 2).all()  # the documents have eight sentences each
+    made.step(batch)
+    norms = [float(gradient.norm()) for gradient in gradients(made).values() if gradient is not None]
+    assert max(norms) == pytest.approx(1e-3, rel=1e-3)
+    assert sum(norm > 9e-4 for norm in norms) > 3
+
+
+def test_a_number_of_held_out_sentences_is_whole(config):
+    with pytest.raises(InputError, match=r"held_out = 1.5: give a share below 1, or a whole number of sentences"):
+        config.replaced(held_out=1.5)
+    with pytest.raises(InputError, match="0 training sentences"):
+        Training(config.replaced(held_out=1000))

@@ -1,7 +1,7 @@
 """The score table: one row per run, one column per task; and the rows of papers."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from os.path import commonprefix
@@ -9,11 +9,12 @@ from pathlib import Path
 from statistics import fmean, mean, stdev
 from typing import Any
 
+from structviews.evaluation.scores.means import MEANS, Mean
 from structviews.evaluation.scores.published import Published, papers, published
 from structviews.evaluation.scores.results import CAPTION_TASK, all_results
 from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.tasks import TASKS
-from structviews.evaluation.senteval.tasks.downstream import STS_SETS
+from structviews.evaluation.senteval.tasks.downstream import SMT, STS_SETS
 from structviews.evaluation.senteval.tasks.finding import PROBING, task_names
 from structviews.runs.bundled import typed
 from structviews.runs.config import loose_settings
@@ -82,7 +83,7 @@ class Row:
 class ScoreTable:
     """Scores of several runs, ready to print; ``-`` for a missing score, ``*`` after one on part of a task."""
 
-    header: list[str]  # run, views, dimensions, number of runs if any row has several, tasks
+    header: list[str]  # run, views, dimensions, number of runs if any row has several, tasks, means of tasks
     runs: list[Row]  # one per run and representation, or per group of runs that differ only in their seed
     published: list[Row]  # from papers
     legend: list[str]  # explanation of the numbers
@@ -114,8 +115,8 @@ def score_table(
 ) -> ScoreTable:
     """Read the runs' settings and scores into a table of some tasks, or of all that any run was evaluated on.
 
-    ``intervals`` appends the 95 % interval to each score. ``published`` adds rows from papers with a score for one of
-    the tasks, or only those of the model with this name.
+    Means of several tasks follow if any run has them. ``intervals`` appends the 95 % interval to each score.
+    ``published`` adds rows from papers with a score for one of the tasks, or only those of the model with this name.
     """
     for run in runs:
         run_views(run)  # names a folder that is no run before anything else
@@ -125,12 +126,16 @@ def score_table(
     scored = _without_common_precision(scored)
     results = [result for _, result in scored if result]
     tasks = in_order(tasks or {name for result in results for name in (*result["tasks"], *result["unavailable"])})
+    tasks = [name for name in tasks if name not in {each.name for each in MEANS}]
     groups = _by_settings(scored)
     counted = any(len(group) > 1 for group in groups)
-    rows = [_row(group, tasks, intervals, counted) for group in groups]
-    wanted = published_rows(tasks) if published else {}
+    means = [mean for mean in MEANS if not runs or any(_mean_of(mean, result) is not None for result in results)]
+    means = [mean for mean in means if mean.parts.keys() <= set(tasks)]
+    rows = [_row(group, tasks, means, intervals, counted) for group in groups]
+    wanted = published_rows(tasks, means) if published else {}
     from_papers = {key: row for key, row in wanted.items() if published in (True, key[1])}
     legend = meanings([name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in rows)])
+    legend += [f"{mean.name}: {mean.meaning}" for mean in means]
     legend += [SEEDS] if counted and tasks else []
     if intervals and any(figure.interval for row in rows for cell in row.cells for figure in cell.figures):
         legend.append(INTERVALS)
@@ -138,7 +143,7 @@ def score_table(
     legend += [*grid_end_notes(results, tasks), *_published_legend([paper for paper, _ in from_papers])]
     empty = ("",) if counted else ()
     return ScoreTable(
-        [*FIXED, *([COUNT] if counted else []), *tasks],
+        [*FIXED, *([COUNT] if counted else []), *tasks, *(mean.name for mean in means)],
         _marked(rows),
         [Row((*row.labels, *empty), row.cells) for row in from_papers.values()],
         list(dict.fromkeys(legend)),
@@ -230,7 +235,7 @@ def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
     return sorted(ordered, key=lambda group: order[group[0][0]])
 
 
-def _row(group: Sequence[Scored], tasks: Sequence[str], intervals: bool, counted: bool) -> Row:
+def _row(group: Sequence[Scored], tasks: Sequence[str], means: Sequence[Mean], intervals: bool, counted: bool) -> Row:
     """The row of some runs that differ only in their seed: the name is what theirs begin with."""
     run, first = group[0]
     name = run.resolve().name
@@ -243,7 +248,9 @@ def _row(group: Sequence[Scored], tasks: Sequence[str], intervals: bool, counted
     views = ",".join(run_views(run)) + " (random)" * (run_kind(run) == "random")
     size = [str(len(group))] if counted else []
     labels = (_row_name(name, first), views, "/".join(dict.fromkeys(dims)) or MISSING, *size)
-    return Row(labels, tuple(_cell(task, [result for _, result in group], intervals) for task in tasks))
+    results = [result for _, result in group]
+    cells = [_cell(task, results, intervals) for task in tasks] + [_mean_cell(mean, results) for mean in means]
+    return Row(labels, tuple(cells))
 
 
 def _cell(task: str, results: Sequence[dict[str, Any] | None], intervals: bool) -> Cell:
@@ -261,7 +268,30 @@ def _cell(task: str, results: Sequence[dict[str, Any] | None], intervals: bool) 
         text += f" [{ends[0]:.1f}, {ends[1]:.1f}]" if intervals and ends else ""
         figures.append(Figure(fmean(values), text, (ends[0], ends[1]) if ends else None))
     few = f" ({len(entries)})" if len(entries) < len(results) else ""
-    return Cell(tuple(figures), PARTIAL * any(entry["partial"] for entry in entries) + few)
+    smt = WITH_SMT * all(SMT in entry.get("sets", ()) for entry in entries)
+    return Cell(tuple(figures), PARTIAL * any(entry["partial"] for entry in entries) + smt + few)
+
+
+def _mean_of(mean: Mean, result: dict[str, Any] | None) -> float | None:
+    """A run's mean of several tasks; None if it lacks a score."""
+    return mean.of(
+        {
+            f"{task} {name}": value if name in ("accuracy", "f1") else 100 * value
+            for task, entry in (result["tasks"] if result else {}).items()
+            for name, value in entry["scores"].items()
+        }
+    )
+
+
+def _mean_cell(mean: Mean, results: Sequence[dict[str, Any] | None]) -> Cell:
+    """The mean of several tasks, or mean and deviation of those of several runs."""
+    values = [value for result in results if (value := _mean_of(mean, result)) is not None]
+    if not values:
+        return Cell()
+    text = f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+    partial = any(result and result["tasks"][task]["partial"] for result in results for task in mean.parts)
+    few = f" ({len(values)})" if len(values) < len(results) else ""
+    return Cell((Figure(fmean(values), text),), PARTIAL * partial + few)
 
 
 def _marked(rows: Sequence[Row]) -> list[Row]:
@@ -337,8 +367,8 @@ def grid_end_notes(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> l
 # Rows of papers.
 
 
-def published_rows(tasks: Sequence[str]) -> dict[tuple[str, str], Row]:
-    """By paper and model, its corpus in brackets: the row of each that has a score for one of the tasks.
+def published_rows(tasks: Sequence[str], means: Sequence[Mean] = ()) -> dict[tuple[str, str], Row]:
+    """By paper and model, its corpus in brackets: the row of each that has a score for one of the tasks or means.
 
     The labels are the model, the paper with its tables, and the dimensions of the vectors if it states them. Variants
     of a study have no row.
@@ -351,12 +381,22 @@ def published_rows(tasks: Sequence[str]) -> dict[tuple[str, str], Row]:
     rows = {}
     for (paper, name), figures in found.items():
         used = [_published_figures(figures, task) for task in tasks]
-        if any(numbers for numbers, _ in used):
-            tables = dict.fromkeys(figure.table for numbers, _ in used for figure in numbers)
+        averages = [_published_mean(mean, figures) for mean in means]
+        if any(numbers for numbers, _ in used) or any(cell.figures for cell in averages):
+            printed = [figure for numbers, _ in used for figure in numbers]
+            printed += [figures[mean.name] for mean in means if mean.name in figures]
+            tables = dict.fromkeys(figure.table for figure in printed)
             dim = figures["dim"].text if "dim" in figures else ""
-            cells = (_published_cell(task, *each) for task, each in zip(tasks, used, strict=True))
-            rows[paper, name] = Row((name, f"{paper} {', '.join(tables)}", dim), tuple(cells))
+            cells = [_published_cell(task, *each) for task, each in zip(tasks, used, strict=True)]
+            rows[paper, name] = Row((name, f"{paper} {', '.join(tables)}", dim), (*cells, *averages))
     return rows
+
+
+def _published_mean(mean: Mean, figures: Mapping[str, Published]) -> Cell:
+    """A printed mean of several tasks, or that of the printed scores."""
+    scores = {measure: float(figure.score) for measure, figure in figures.items()}
+    value = scores.get(mean.name, mean.of(scores))
+    return Cell() if value is None else Cell((Figure(value, f"{value:.1f}"),))
 
 
 def _published_figures(figures: dict[str, Published], task: str) -> tuple[list[Published], str]:

@@ -23,6 +23,7 @@ from structviews.evaluation.senteval.protocols.protocol import Protocol
 from structviews.evaluation.senteval.suite import EncodeBlocks, TaskEncoder, by_encoder, evaluate_each, results_of
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
+from structviews.runs.which_vectors import FITTED_ON
 from structviews.runtime.terminal import rate_bar
 
 
@@ -35,6 +36,7 @@ class Scored:
     flags: str = ""  # the equivalent command-line flags
     limit: WordLimit = DEFAULT_LIMIT
     precision: str = "auto"  # see Embedder.load
+    by_part: bool = False  # whether a transductive component is fitted on each part of a task alone
 
 
 def score_run(
@@ -81,7 +83,8 @@ def score_run(
                 save_vectors.mkdir(parents=True, exist_ok=True)
                 stem = run.resolve().name + file.removeprefix("results").removesuffix(".json")
                 encode = stack.enter_context(saved(encode, save_vectors / f"{stem}{suffix}.npy"))
-            encoders.append(TaskEncoder(encode, embedder.choice.is_transductive, widths))
+            fitted_on = FITTED_ON[scored.by_part] if embedder.choice.is_transductive else ""
+            encoders.append(TaskEncoder(encode, fitted_on, widths))
         other = encoders[1] if len(encoders) > 1 else None
         for results in evaluate_each(encoders[0], tasks, protocol=protocol, similarity=other, progress=progress):
             # Save after each task, so that an interruption loses at most one.
@@ -122,7 +125,7 @@ def scored_vectors(
     description = embedder.description
     if scored.view:
         embedder, description = embedder.with_view(scored.view), f"{scored.view} alone: {description}"
-    description += ", ensemble" * ensemble
+    description += ", by part" * scored.by_part + ", ensemble" * ensemble
     differences, flags = [], ""
     if description != own.description:
         # A description is silent on fp32, which may be what sets the vectors apart.

@@ -40,11 +40,12 @@ BY_TASK = ("tasks", "unavailable", "predictions")
 class TaskEncoder:
     """What encodes the sentences of tasks.
 
-    A transductive one has vectors that depend on the other sentences, so each task is encoded separately and whole.
+    A transductive one has vectors that depend on the other sentences: all of a task, or those of a part, which is one
+    side of a split, such as the second sentences of a data set of STS. These are encoded separately and whole.
     """
 
     encode: EncodeBlocks
-    transductive: bool = False
+    transductive: str = ""  # of ``FITTED_ON``; empty for one that is not
     widths: Sequence[int] = ()  # numbers of columns of ensemble members, whose predictions are averaged
 
 
@@ -56,7 +57,7 @@ def evaluate(
     probing: Path | None = None,
     protocol: str = SENTEVAL.name,
     similarity: Encode | None = None,
-    transductive: bool = False,
+    transductive: str = "",
     allow_partial: bool = False,
     progress: OnStage = lambda stage: None,
 ) -> dict[str, Any]:
@@ -199,6 +200,9 @@ def task_vectors(
     kept only while a later task shares its sentence: memory holds the vectors of one task, the shared ones, and a
     block. InputError for a wrong number of vectors, or vectors that are not finite.
     """
+    if encoder.transductive == "part":
+        yield from _vectors_by_part(encoder, tasks, progress)
+        return
     # Of each task, its sentences in blocks, each with those of them that no block before has.
     plan: list[list[tuple[list[Tokens], list[Tokens]]]] = []
     last: dict[Tokens, int] = {}  # the last task that has a sentence
@@ -228,6 +232,18 @@ def task_vectors(
                 if not encoder.transductive and last[sentence] > number:
                     shared[sentence] = vector.copy() if sentence in own else vector
         yield dict(zip(task.splits, zip(filled[::2], filled[1::2], strict=True), strict=True))
+
+
+def _vectors_by_part(encoder: TaskEncoder, tasks: Sequence[Task], progress: OnStage) -> Iterator[dict[str, Vectors]]:
+    """As ``task_vectors``; each side of each split is encoded as it stands, apart from the others."""
+    sides = [[side for each in task.splits.values() for side in (each.first, each.second)] for task in tasks]
+    encoded = encoder.encode(list(side) for task in sides for side in task if side)
+    for task, parts in zip(tasks, sides, strict=True):
+        progress(f"{task.name}: encoding {counted(sum(map(len, parts)), 'sentence')} by part")
+        found = {i: _checked(task.name, list(side), next(encoded)) for i, side in enumerate(parts) if side}
+        none = np.empty((0, next(iter(found.values())).shape[1]), np.float32)
+        whole = [found.get(i, none) for i in range(len(parts))]
+        yield dict(zip(task.splits, zip(whole[::2], whole[1::2], strict=True), strict=True))
 
 
 def _checked(task: str, sentences: list[Tokens], vectors: np.ndarray) -> np.ndarray:

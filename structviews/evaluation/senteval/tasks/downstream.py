@@ -40,6 +40,9 @@ MRPC = files_of("MRPC/msr_paraphrase_{}.txt", {"train": 4076, "test": 1725})
 SNLI = files_of("SNLI/s1.{}", {"train": 549367, "dev": 9842, "test": 9824})
 STS_B = files_of("STS/STSBenchmark/sts-{}.csv", {"train": 5749, "dev": 1500, "test": 1379})
 STS = {year: files_of(f"STS/{year}-en-test/STS.input.{{}}.txt", counts) for year, counts in STS_SETS.items()}
+# A data set of 2013 that SentEval lacks, since its licence does not let it be given away; read where it is there.
+SMT = "SMT"
+STS13_SMT = files_of("STS/STS13-en-test/STS.input.{}.txt", {SMT: 750})
 TREC = {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"}
 SICK = {"train": "SICK/SICK_train.txt", "dev": "SICK/SICK_trial.txt", "test": "SICK/SICK_test_annotated.txt"}
 PUBLISHED |= zip(TREC.values(), (5452, 500), strict=True)
@@ -159,7 +162,8 @@ def sts_year(name: str, folder: TaskFolder) -> Task:
             if score.strip()
         ]
 
-    return folder.task(name, "similarity", folder.splits(STS[name], rows))
+    also = STS13_SMT if name == "STS13" and (folder.path / STS13_SMT[SMT]).is_file() else {}
+    return folder.task(name, "similarity", folder.splits(STS[name] | also, rows))
 
 
 ENTAILMENT = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
