@@ -205,7 +205,8 @@ def load(specification: str, options: Options = DEFAULTS, known: Factories | Non
             be read, or it does not give the trees that it is chosen for.
     """
     known = known or factories(specification)
-    check_device(options.device)
+    if options.device:
+        check_device(options.device)
     if options.models and not options.models.is_dir():
         raise InputError(f"--models {options.models}: no such folder: give the one that holds the parsers' models")
     names = specification.split("+")

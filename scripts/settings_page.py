@@ -13,8 +13,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 HEAD = """# Settings
 
 This page lists all settings of a training run, table by table as `config.toml` has them. Most are also a flag of
-`structviews train`; those without one make a run as a paper has it. From Python, `TrainConfig.of(...)` takes
-them by the names of the flags, with underscores.
+`structviews train`; those without one make a run as a paper has it. From Python,
+`TrainConfig.of(...)` takes them by the names of the flags, with underscores.
 
 This page is written by `python scripts/settings_page.py` from the declarations.
 """

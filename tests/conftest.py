@@ -9,8 +9,6 @@ import pytest
 import torch
 from hypothesis import settings
 
-from structviews.runtime.device import encodes_in
-
 # Triton reads this when it is imported: where there is no GPU, its interpreter runs the kernels.
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
@@ -31,10 +29,7 @@ def _seeded():
 def _encoding_in_fp32():
     """Where no precision is asked for, tests compare vectors of fp32, whatever the CPU multiplies."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "structviews.encoding.kinds.trained.encodes_in",
-            lambda precision, device: "fp32" if precision == "auto" else encodes_in(precision, device),
-        )
+        patch.setattr("structviews.encoding.kinds.trained.multiplies_half", lambda device: False)
         yield
 
 

@@ -43,6 +43,7 @@ class Found:
         trees: how other trees agree with the parser's, and the sizes of the corpora.
         stages: seconds of each stage.
         discussion: what people say about it; see ``remarks``.
+        stored: folder of all that is stored.
     """
 
     plan: Plan
@@ -50,12 +51,13 @@ class Found:
     trees: dict[str, Any]
     stages: dict[str, int]
     discussion: str
+    stored: Path
 
     @classmethod
     def read(cls, plan: Plan, stored: Path) -> "Found":
         """Read all that is stored of a study."""
         trees, stages = (json.loads((stored / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages"))
-        return cls(plan, Draws(plan, stored), trees, stages, remarks(stored, "discussion"))
+        return cls(plan, Draws(plan, stored), trees, stages, remarks(stored, "discussion"), stored)
 
 
 def remarks(stored: Path, name: str) -> str:

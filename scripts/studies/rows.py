@@ -15,7 +15,7 @@ NOISE = "noise:"
 # A single view of a trained pair, and two such views joined: "dep of dep,dep + const of const,const".
 OF, JOINED = " of ", " + "
 MAIN, CONTROL = "dep,const", "seq,seq"
-FIXED, PAIRWISE = "fixed", "pairwise"
+FIXED, PAIRWISE, INNER = "fixed", "pairwise", "inner"
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Row:
         trees: ``builtin``, a shape of the parser ``trivial``, or ``noise:`` and the labelled attachment score.
         channels: word vectors.
         objective: of the training.
+        critic: how the objective scores two vectors.
         without_component: whether the vectors of the same row are scored without their first principal component.
         baseline: kind of the baseline, ``random`` with ``views``; empty if it is trained.
     """
@@ -40,6 +41,7 @@ class Row:
     objective: str = PAIRWISE
     without_component: bool = False
     baseline: str = ""
+    critic: str = INNER
 
     @property
     def members(self) -> list[tuple[str, "Row"]]:
@@ -59,7 +61,8 @@ class Row:
         """Name of its files."""
         if self.baseline:
             return slug(" ".join((self.baseline, self.views, self.vectors)))
-        settings = ((self.trees, BUILTIN), (self.channels, FIXED), (self.objective, PAIRWISE), (self.vectors, ""))
+        settings = ((self.trees, BUILTIN), (self.channels, FIXED), (self.objective, PAIRWISE), (self.critic, INNER))
+        settings += ((self.vectors, ""),)
         special = [value for value, usual in settings if value != usual]
         return slug(" ".join((self.views, *special, f"b{self.batch}", f"n{self.sentences}")))
 
@@ -82,6 +85,8 @@ class Row:
             words.append("both channels")
         if self.objective != PAIRWISE:
             words.append(self.objective)
+        if self.critic != INNER:
+            words.append(self.critic)
         return ", ".join([*words, *([self.vectors] if self.vectors else [])])
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from structviews.evaluation.scores.means import SENTEVAL
 from structviews.evaluation.scores.tables import published_rows
 from studies import pages
 from studies.intervals import MEAN, Draws, Estimate, claim_between, verdicts
@@ -26,13 +27,28 @@ from studies.pages import (
     table,
 )
 from studies.rows import BUILTIN, CONTROL, MAIN, NOISE, Row
-from studies.view_pairs_plan import BATCH, HIDDEN, SENTENCES, SIX, SIZED, STRUCTURES, STUDIED, Plan, claims, single
+from studies.view_pairs_plan import (
+    BATCH,
+    BILINEAR,
+    CRITICISED,
+    HIDDEN,
+    SENTENCES,
+    SIX,
+    SIZED,
+    STRUCTURES,
+    STUDIED,
+    Plan,
+    claims,
+    single,
+)
 
 NAME = "view-pairs"
 # Of the built-in parser on GUM's development section, in 8 bits: docs/parser.md.
 OWN_LAS, OWN_UAS, OWN_F1 = 86.88, 89.22, 85.97
 # Where the script is that made the runs.
 COMMIT = "971d152"
+# The six pairs, as the author's table calls them.
+THEIR_NAMES = ("SEQ, SEQ", "DEP, DEP", "CONST, CONST", "DEP, CONST", "DEP, SEQ", "SEQ, CONST")
 # What the paper trained on.
 PUBLISHED = 40_000_000
 PAPER, PAPERS_ROW = "S", "DEP, CONST"
@@ -42,7 +58,7 @@ def write_pages(plan: Plan, stored: Path, docs: Path) -> list[Path]:
     """Write the pages and pictures below a folder of documentation; their paths."""
     found = Found.read(plan, stored)
     draws, sentences = found.draws, found.trees["sentences"]
-    parts = (introduction, discussion, scores, six, partners, claims_of, choices, probing, method, limits)
+    parts = (introduction, discussion, scores, six, critics, partners, claims_of, choices, probing, method, limits)
     means = {row: draws.estimate(row, MEAN) for row in plan.table}
     size, draw_size = size_page(plan, draws, sentences, remarks(stored, "size"))
     quality, draw_quality = quality_page(plan, draws, found.trees["agreement"], sentences)
@@ -171,6 +187,42 @@ def six(found: Found) -> Iterator[str]:
         "Differences of the mean of the tasks, p corrected by Holm's method for all of this table.",
     )
     yield from compared(found, [(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :]])
+
+
+def critics(found: Found) -> Iterator[str]:
+    """Pairs with the inner product and with the bilinear critic, beside the author's table."""
+    plan = found.plan
+    yield from section(
+        "## The critic, and the author's table",
+        "The paper scores two vectors by their inner product. The same study in its author's thesis "
+        "([citing](../citing.md)) has a bilinear critic, x W y, with a W for each direction (`--critic bilinear`), and "
+        "finds two dependency trees 1.4 below dependencies with constituents, where this study finds them level. So "
+        f"here are four pairs with both critics. {studied(found)} The difference is from the same pair with the inner "
+        "product; p is corrected by Holm's method for this table.",
+    )
+    yield from differences(found, plan.critics, plan.usual)
+    with_critic = {row.views: row for row in plan.critics if row.critic == BILINEAR}
+    main, *others = (with_critic[views] for views in CRITICISED)
+    yield from paragraph(
+        "And these are the pairs against each other with the bilinear critic, in the mean of the tasks."
+    )
+    yield from compared(found, [(main, other) for other in others])
+    rows = []
+    theirs = {key: row.cells[-1] for key, row in published_rows(SENTEVAL.parts.keys(), [SENTEVAL]).items()}
+    own = {row.views: row for row in plan.table}
+    for views, name in zip(SIX, THEIR_NAMES, strict=True):
+        bilinear = found.draws.estimate(with_critic[views], MEAN) if views in with_critic else None
+        inner = found.draws.estimate(own[views], MEAN)
+        figures = [str(theirs["T", f"{name} (UMBC 40M)"]), spread(inner, brief=True)]
+        rows.append([views, *figures, spread(bilinear, brief=True) if bilinear else ""])
+    yield from paragraph(
+        "The author's means of SentEval's seven tasks, of 4,800 dimensions trained on 40 million sentences, beside our "
+        f"means of {len(found.draws.tasks)} tasks, which are partly others, of 600 dimensions: only the order of the "
+        "pairs can be compared."
+    )
+    yield from table(["pair", "the author's", f"ours, {SENTENCES:,}, inner", f"ours, {STUDIED:,}, bilinear"], rows)
+    yield ""
+    yield remarks(found.stored, "critics")
 
 
 def claims_of(found: Found) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from studies.intervals import MEAN, Claim, above
-from studies.rows import BUILTIN, CONTROL, FIXED, JOINED, MAIN, NOISE, OF, PAIRWISE, SHAPES, Row, Run
+from studies.rows import BUILTIN, CONTROL, FIXED, INNER, JOINED, MAIN, NOISE, OF, PAIRWISE, SHAPES, Row, Run
 
 # That of the main pair in the table of pairs, at full size; the others are studied on less text.
 FULL_SHAPE = "trivial:balanced"
@@ -11,6 +11,7 @@ FULL_SHAPE = "trivial:balanced"
 LEVELS = (86, 75, 60)
 SIX = ("seq,seq", "dep,dep", "const,const", "dep,const", "dep,seq", "seq,const")
 OTHERS = ("bow,seq", "bow,dep", "avg,const", "dep,const,seq")
+CRITICISED, BILINEAR = ("dep,const", "dep,dep", "const,const", "seq,seq"), "bilinear"
 SHAPED = ("dep,const", "dep,seq", "seq,const")
 STRUCTURES = ("dep", "const", "seq")
 SIZED = (MAIN, CONTROL)
@@ -43,6 +44,7 @@ class Plan:
         table, size, quality: rows of the table of pairs; the corpora of all sizes; noise in the trees.
         shape: pairs, each before the same on trees that are not syntax.
         batches, objectives, channels: other settings, each after the pair with the usual ones.
+        critics: pairs with the inner product, then the same with the bilinear critic.
         single: each structure's view alone, by the structure that it was trained with.
         apart: pairs, each before its structures' views that were trained with their own kind and then joined.
         same: on as much text, each structure with its own kind.
@@ -55,6 +57,7 @@ class Plan:
     batches: list[Row]
     objectives: list[Row]
     channels: list[Row]
+    critics: list[Row]
     single: list[Row]
     apart: list[Row]
     same: list[Row]
@@ -80,6 +83,7 @@ class Plan:
                 for views, each in OBJECTIVES
             ],
             [replace(studied[views], channels=each) for views in SIZED for each in (FIXED, BOTH_CHANNELS)],
+            [replace(studied[views], critic=each) for each in (INNER, BILINEAR) for views in CRITICISED],
             [replace(main, views=single(one, other)) for one in STRUCTURES for other in STRUCTURES],
             [row for views in SHAPED for row in (studied[views], replace(main, views=apart(views)))],
             [studied[f"{structure},{structure}"] for structure in STRUCTURES],
@@ -88,7 +92,7 @@ class Plan:
     @property
     def rows(self) -> list[Row]:
         """Each row once."""
-        choices = (self.batches, self.objectives, self.channels)
+        choices = (self.batches, self.objectives, self.channels, self.critics)
         studies = (self.size, self.quality, self.shape, *choices, self.single, self.apart, self.same)
         return list(dict.fromkeys([*self.table, *(row for study in studies for row in study)]))
 
@@ -96,7 +100,7 @@ class Plan:
         """How many seeds a row has."""
         if row in self.table[: len(SIX)]:
             return SEEDS
-        if row in (*self.single, *self.apart, *self.same):
+        if row in (*self.single, *self.apart, *self.same, *self.critics):
             return STUDIED_SEEDS
         return 1
 

@@ -128,7 +128,8 @@ def list_recipes(name: Annotated[str | None, typer.Argument(help="Recipe to show
     from structviews.runtime.terminal import Table
 
     if name:
-        write(Recipe.load(name).text)
+        shown = Recipe.load(name)
+        write(f"# {shown.credit}\n# Its facts are from: {shown.version}.\n\n{shown.text}")
         return
     by_paper: dict[str, list[Recipe]] = {}
     for each in map(Recipe.load, names()):

@@ -19,14 +19,7 @@ from torch import Tensor
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.kinds import open_run
 from structviews.encoding.preparation import Preparer, Sentence
-from structviews.encoding.representation import (
-    Components,
-    Encoder,
-    SentenceVectors,
-    batches,
-    cosines,
-    cosines_of_pairs,
-)
+from structviews.encoding.representation import Components, Encoder, SentenceVectors, batches, cosines, cosines_of_pairs
 from structviews.encoding.representation import normalised as normalised_rows
 from structviews.encoding.word_limit import BATCH_SIZE, DEFAULT_LIMIT, WordLimit, warn
 from structviews.errors import InputError, names_checked, replaced
@@ -34,10 +27,11 @@ from structviews.parsing.parser import Parser
 from structviews.runs.bundled import run_folder, typed
 from structviews.runs.folder import COMPONENTS, copy_run
 from structviews.runs.which_vectors import POOLINGS, Choice, Representation, numbered
-from structviews.runtime.device import check_precision
 from structviews.runtime.products import reused
 from structviews.runtime.terminal import OnProgress, shown
 from structviews.views.view import Encoded
+
+PRECISIONS = ("auto", "fp32", "bf16")
 
 
 class Pool(Protocol):
@@ -399,7 +393,8 @@ class Embedder:
 
     def with_precision(self, precision: str) -> Self:
         """The same run with another precision of its matrix products; see ``load``, which raises the same errors."""
-        check_precision(precision)
+        if precision not in PRECISIONS:
+            raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
         changed = copy.copy(self)
         changed.precision = precision
         changed.members = [member.with_precision(precision) for member in self.members]

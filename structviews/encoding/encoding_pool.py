@@ -21,15 +21,7 @@ import torch
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence, SentenceError, listed
-from structviews.encoding.word_limit import (
-    BATCH_SIZE,
-    WordLimit,
-    counted_cuts,
-    one_warning,
-    tell_cuts,
-    warn,
-    warn_once,
-)
+from structviews.encoding.word_limit import BATCH_SIZE, WordLimit, counted_cuts, one_warning, tell_cuts, warn, warn_once
 from structviews.errors import InputError
 from structviews.runs.folder import WEIGHTS
 from structviews.runs.which_vectors import Choice

@@ -199,7 +199,8 @@ class SentenceVectors(nn.Module):
     def join(self, views: Sequence[Tensor]) -> Tensor:
         """Join the vectors ``(n, ·)`` of all views, by concatenation or as the average of those of unit length."""
         if self.representation.join == "concatenation":
-            return torch.cat([view * weight for view, weight in zip(views, self.weights, strict=True)], dim=1)
+            # Without weights, nothing is copied twice: there may be a million vectors.
+            return torch.cat([v if w == 1 else v * w for v, w in zip(views, self.weights, strict=True)], dim=1)
         units = [F.normalize(view, dim=1) * weight for view, weight in zip(views, self.weights, strict=True)]
         return torch.stack(units).sum(dim=0) / sum(self.weights)
 

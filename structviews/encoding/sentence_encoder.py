@@ -21,7 +21,7 @@ from structviews.encoding.preparation import Sentence
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError, names_checked
 from structviews.parsing.parser import Parser
-from structviews.runs.folder import check_outside
+from structviews.runs.folder import WEIGHTS, check_outside
 from structviews.runs.weights import write_weights
 from structviews.runs.which_vectors import Representation
 from structviews.views.view import Encoded, WordTable
@@ -114,8 +114,8 @@ class SentenceEncoder(nn.Module):
 
     def collate(self, sentences: Iterable[Sentence]) -> Prepared:
         """Prepare sentences and convert them to integers; use as the ``collate_fn`` of a ``DataLoader``."""
-        prepared, embedder = self.prepare(sentences), self.embedder
-        batch = embedder.collate(embedder.chosen, prepared) if isinstance(embedder, TrainedEmbedder) else None
+        prepared, embedder, chosen = self.prepare(sentences), self.embedder, self.embedder.chosen
+        batch = embedder.collate(chosen, prepared) if prepared and isinstance(embedder, TrainedEmbedder) else None
         # Members with parsers of their own receive tokens without trees.
         members = cast("list[SentenceEncoder]", [*self.members])
         return Prepared(prepared, batch, [member.collate(prepared) for member in members])
@@ -130,6 +130,8 @@ class SentenceEncoder(nn.Module):
             InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
         """
         ready = (sentences if isinstance(sentences, Prepared) else self.collate(sentences)).to(self.device)
+        if not ready.sentences:
+            return torch.empty(0, self.dim, device=self.device)
         chosen, states = self.embedder.chosen, self.vectors.pooling != "vector"
         if self.members:
             encoded = [[Encoded(member(own))] for member, own in zip(self.members, ready.members, strict=True)]
@@ -149,8 +151,15 @@ class SentenceEncoder(nn.Module):
         """
         run, folder = self.embedder.folder, Path(folder).resolve()
         check_outside(run, folder)
+        parts = [part for part in self.modules() if isinstance(part, SentenceEncoder)]
+        models = {part.embedder.folder: part.model for part in parts if part.model is not None}
+        left_behind = shutil.ignore_patterns(*LEFT_BEHIND)
+
+        def ignored(inside: str, names: list[str]) -> set[str]:
+            # Weights come last, so that a half-written run has none, and not those of before.
+            return left_behind(inside, names) | ({WEIGHTS} if Path(inside) in models else set())
+
         if folder != run.resolve():
-            shutil.copytree(run, folder, ignore=shutil.ignore_patterns(*LEFT_BEHIND), dirs_exist_ok=True)
-        for part in self.modules():
-            if isinstance(part, SentenceEncoder) and part.model is not None:
-                write_weights(folder / part.embedder.folder.relative_to(run), part.model.state_dict())
+            shutil.copytree(run, folder, ignore=ignored, dirs_exist_ok=True)
+        for path, model in models.items():
+            write_weights(folder / path.relative_to(run), model.state_dict())

@@ -20,14 +20,7 @@ from typing import BinaryIO
 import numpy as np
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.encoding_pool import (
-    EncodingPool,
-    SharedProgress,
-    fill,
-    open_pool,
-    pieces,
-    processes_that_pay,
-)
+from structviews.encoding.encoding_pool import EncodingPool, SharedProgress, fill, open_pool, pieces, processes_that_pay
 from structviews.encoding.preparation import Sentence, SentenceError, too_long
 from structviews.encoding.representation import check_finite
 from structviews.encoding.word_limit import BATCH_SIZE, RAISE, one_warning

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from pathlib import Path
 
 from structviews.runtime.wording import counted
 from structviews.settings import Settings, setting
@@ -69,14 +68,15 @@ def tell_cuts(counts: Counter[int]) -> None:
         warn(f"{counted(count, 'sentence')} {were} cut to the first {counted(words, 'word')} (max_tokens)")
 
 
-PACKAGE = str(Path(__file__).parents[1])
+# Packages that are not the user's: PyTorch calls modules, and what is decorated for inference.
+INSIDE = ("structviews", "torch")
 _warned: set[str] = set()
 
 
 def warn(line: str) -> None:
     """Warn at the line of the user's code that called the package."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back and frame.f_code.co_filename.startswith(PACKAGE):
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INSIDE:
         frame, level = frame.f_back, level + 1
     warnings.warn(line, stacklevel=level)
 

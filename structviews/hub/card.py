@@ -119,6 +119,7 @@ def _part(run: Path) -> dict[str, Any]:
         "words": ", ".join(f"{count} ({channel})" for channel, count in words.items()),
         "vectors": config.words.vectors,
         "encoder": config.words.encoder,
+        "contextual": CONTEXTUAL in config.words.channels,
         "composes": bool(parsed.vectors.get("sub_words")),
         "packed": bool(parsed.vectors.get("packed")),
         "language": parsed.parser.get("language", "en"),

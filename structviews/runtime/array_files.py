@@ -15,6 +15,7 @@ import numpy as np
 
 from structviews.errors import InputError
 from structviews.runtime.files import digest, sync_folder, writing
+from structviews.runtime.processes import DeadWorkerError
 from structviews.runtime.wording import reason
 
 
@@ -86,7 +87,8 @@ def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block
 
     The names of the partial file, in the same folder, and of the journal, which stays for ``read_blocks``, must
     identify the content, so that a call never resumes a different array. ``block`` returns rows ``start`` to ``stop``,
-    float32, ``(stop - start, d)``. If it raises an InputError, the partial file is deleted; after others it stays.
+    float32, ``(stop - start, d)``. If it raises an InputError about the input, the partial file is deleted; after other
+    errors it stays.
     """
     with writing(path):
         digests = list(_sound(partial, journal, layout))
@@ -105,10 +107,11 @@ def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block
                         each.flush()
                     for each in (file, lines):
                         os.fsync(each.fileno())
-            except InputError:
-                # Fixing the input changes the content, so this partial file could never be resumed.
-                partial.unlink()
-                journal.unlink()
+            except InputError as error:
+                if not isinstance(error, DeadWorkerError):
+                    # Fixing the input changes the content, so this partial file could never be resumed.
+                    partial.unlink()
+                    journal.unlink()
                 raise
         partial.replace(path)
         sync_folder(path.parent)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 T = TypeVar("T", bound="DataclassInstance")
-PRECISIONS = ("auto", "fp32", "bf16")
 # The devices of the blocks of ``using`` that run, the innermost last.
 _chosen: list[torch.device] = []
 
@@ -96,24 +95,9 @@ def multiplies_bytes() -> bool:
     return getattr(torch.cpu, "_is_vnni_supported", bool)()
 
 
-def check_precision(precision: str) -> None:
-    """Raise InputError for a precision that is not one of ``PRECISIONS``."""
-    if precision not in PRECISIONS:
-        raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
-
-
 def half_precision(precision: str, device: torch.device) -> bool:
-    """Whether to train in bf16; ``auto`` does so if the device supports it in hardware. See ``check_precision``."""
-    check_precision(precision)
+    """Whether to train in bf16; ``auto`` does so if the device supports it in hardware."""
     return precision == "bf16" or (precision == "auto" and multiplies_half(device))
-
-
-def encodes_in(precision: str, device: torch.device) -> str:
-    """In what to encode: ``fp32`` or ``bf16``, which ``auto`` takes on a CPU that supports it in hardware."""
-    check_precision(precision)
-    if precision == "auto":
-        return "bf16" if device.type == "cpu" and multiplies_half(device) else "fp32"
-    return precision
 
 
 RANDOM = frozenset({nn.init.uniform_, nn.init.normal_, nn.init.kaiming_uniform_, Tensor.uniform_, Tensor.normal_})

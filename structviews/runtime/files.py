@@ -92,6 +92,7 @@ def creating(path: Path, remedy: str = ANOTHER) -> Iterator[None]:
 
 def clear(path: Path) -> None:
     """Delete what a writer left that died when ``path`` was already there, so that nobody has to write it again."""
+    path = path.absolute()  # ``.`` has no name
     if path.with_name(f".{path.name}.lock").exists():
         with suppress(OSError, InputError), writing(path):
             pass

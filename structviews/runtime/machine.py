@@ -66,9 +66,7 @@ def check_memory(what: str, needed: int, available: int | None, remedy: str) -> 
 
 
 def check_device(name: str) -> None:
-    """Raise InputError if PyTorch cannot use a device; an empty name leaves the choice to others."""
-    if not name:
-        return
+    """Raise InputError if PyTorch cannot use a device."""
     import torch  # noqa: PLC0415 - slow to import
 
     try:

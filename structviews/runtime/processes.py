@@ -181,6 +181,10 @@ class WorkerDied(Exception):  # noqa: N818 - not an error of the caller
     """A worker's pipe ended."""
 
 
+class DeadWorkerError(InputError):
+    """A worker process died, which says nothing of the input: the same call may succeed another time."""
+
+
 class Worker:
     """A process that makes one call after another; starts with the object.
 
@@ -247,7 +251,7 @@ class Worker:
                 'belongs below `if __name__ == "__main__":`, and the script in a file'
             )
         end = f"signal {-code}, possibly out of memory" if code and code < 0 else f"exit code {code}"
-        return InputError(
+        return DeadWorkerError(
             f"a worker process died ({end}): run the same command again to resume, with fewer processes (--workers, or "
             "OMP_NUM_THREADS where there is no such flag) if memory ran out"
         )

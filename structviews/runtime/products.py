@@ -104,22 +104,17 @@ class Product:
         if not self._padded:
             return self._multiply(rows.to(self.dtype))
         n = rows.shape[0]
-        if 0 < n <= ROWS:
-            return self._padded_product(rows, n)
-        out = rows.new_empty(n, self.outputs, dtype=self.dtype)
-        for start in range(0, n, ROWS):
-            block = rows[start : start + ROWS]
-            out[start : start + ROWS] = self._padded_product(block, len(block))
-        return out
-
-    def _padded_product(self, rows: Tensor, n: int) -> Tensor:
-        """The products of at most ``ROWS`` rows, followed by zeros up to a number of rows that has been prepared."""
+        if n > ROWS or not n:
+            out = rows.new_empty(n, self.outputs, dtype=self.dtype)
+            for start in range(0, n, ROWS):
+                out[start : start + ROWS] = self(rows[start : start + ROWS])
+            return out
         size = padded(n)
         if n == size:
             return self._multiply(rows.to(self.dtype).contiguous())
         inputs = rows.new_empty(size, rows.shape[1], dtype=self.dtype)
         inputs[:n] = rows
-        inputs[n:] = 0
+        inputs[n:] = 0  # up to a number of rows that has been prepared
         return self._multiply(inputs)[:n]
 
 

@@ -5,9 +5,9 @@ import socket
 from typing import Any
 
 
-def counted(n: int, one: str, several: str = "") -> str:
-    """How many there are of something: ``1 sentence``, ``3,156 sentences``; the plural is ``several`` if given."""
-    return f"{n:,} {one if n == 1 else several or f'{one}s'}"
+def counted(n: int, one: str) -> str:
+    """How many there are of something: ``1 sentence``, ``3,156 sentences``."""
+    return f"{n:,} {one}{'s' * (n != 1)}"
 
 
 def duration(seconds: float) -> str:

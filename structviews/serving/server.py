@@ -65,7 +65,10 @@ def allowed_hosts(host: str, token: str | None) -> list[str]:
 
     Without a token, this keeps other web pages from reading the corpus through DNS rebinding.
     """
-    return ["*"] if token else ["localhost", "127.0.0.1", "[::1]", f"[{host}]" if ":" in host else host]
+    if token:
+        return ["*"]
+    names = [host.lower(), *(str(address[4][0]) for address in addresses(host, 0))]  # ``url`` shows the address
+    return ["localhost", "127.0.0.1", "[::1]", *(f"[{name}]" if ":" in name else name for name in names)]
 
 
 def serve(app: FastAPI, bound: socket.socket) -> uvicorn.Server:

@@ -33,8 +33,7 @@ def trained(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings"),
-    list(zip(KINDS, [{}, {"sentence_pooling": "first"}, {"normalise": True}, {}], strict=True)),
+    ("kind", "settings"), list(zip(KINDS, [{}, {"sentence_pooling": "first"}, {"normalise": True}, {}], strict=True))
 )
 def test_the_same_vectors_by_sentence_transformers_alone(trained, tmp_path, kind, settings):
     run = trained(kind=kind, **settings)

@@ -178,10 +178,10 @@ def test_random_encoders_are_those_that_training_starts_with(files, tmp_path):
     first = Training(config).model.channels["trained"].views[1].state_dict()
     saved = Embedder.load(run).model.channels["trained"].views[1].state_dict()
     assert all(torch.equal(first[name], saved[name].to(first[name].device)) for name in first)
-    assert score_table([run]).rows[0][1] == "dep,seq,avg (random)"
+    assert score_table([run]).runs[0].texts[1] == "dep,seq,avg (random)"
     train(config)  # from there it may be trained, and is a trained run then
     assert np.abs(Embedder.load(run).encode(SENTENCES) - before).max() > 1e-3
-    assert score_table([run]).rows[0][1] == "dep,seq,avg"
+    assert score_table([run]).runs[0].texts[1] == "dep,seq,avg"
 
 
 def test_a_model_reads_sentences_as_texts(model, runs, request):

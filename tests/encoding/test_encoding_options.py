@@ -13,14 +13,12 @@ from corpora import RandomParser, tiny_rows
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool, processes_that_pay
-from structviews.encoding.kinds import trained
 from structviews.encoding.kinds.joined import JoinedEmbedder
 from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.encoding.preparation import SentenceError
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.runs.settings_file import read_settings, write_settings
-from structviews.runtime import device
 
 SENTENCES = [row.sentence for row in tiny_rows()]
 RAW = ["A bird sings.", "It is dead", *(f"Tree {i} of the dead trees" for i in range(20))]
@@ -222,14 +220,14 @@ def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs_of_all
 
 @pytest.mark.parametrize("multiplies", [False, True])
 def test_auto_is_what_the_cpu_multiplies(runs_of_all_kinds, monkeypatch, multiplies):
-    monkeypatch.setattr(device, "multiplies_half", lambda _: multiplies)
-    monkeypatch.setattr(trained, "encodes_in", device.encodes_in)
+    monkeypatch.setattr("structviews.encoding.kinds.trained.multiplies_half", lambda _: multiplies)
     embedder = Embedder.load(runs_of_all_kinds["words"])
     assert embedder.encodes_in == ("bf16" if multiplies else "fp32")
     assert ("bf16" in embedder.description) == multiplies
     explicit = Embedder.load(runs_of_all_kinds["words"], precision=embedder.encodes_in)
     np.testing.assert_array_equal(embedder.encode(SENTENCES), explicit.encode(SENTENCES))
-    assert device.encodes_in("auto", torch.device("cuda")) == "fp32"
+    monkeypatch.setattr(TrainedEmbedder, "device", torch.device("cuda"))
+    assert embedder.encodes_in == "fp32"
 
 
 def test_an_unknown_precision_is_refused(runs_of_all_kinds, command):

@@ -3,6 +3,7 @@
 import io
 import warnings
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -121,18 +122,14 @@ def test_a_longer_sentence_is_cut_with_one_warning(limited, most):
         cutting.encode(["A", random_trees(WORDS)])
 
 
-@pytest.mark.parametrize(
-    ("limit", "message"),
-    [
+def test_a_wrong_limit_is_one_line(limited):
+    for limit, message in (
         ({"max_tokens": 0}, "max_tokens = 0: give a number at least 1"),
         ({"overlong": "drop"}, "unknown overlong 'drop': choose one of raise, cut"),
-    ],
-)
-def test_a_wrong_limit_is_one_line(limited, limit, message):
-    with pytest.raises(InputError, match=message):
-        limited.with_limit(**limit)
-    with pytest.raises(InputError, match=message):
-        Embedder.load("default", **limit)
+    ):
+        for call in (limited.with_limit, partial(Embedder.load, "default")):
+            with pytest.raises(InputError, match=message):
+                call(**limit)
 
 
 @pytest.mark.parametrize(("unit", "size"), [("word ", "2,000,000 words"), ("(", "10,000,000 characters")])
@@ -220,15 +217,17 @@ def test_a_run_of_few_words_says_nothing_and_of_many_knows_its_own():
     assert Preparer(Parsed(), vocabulary=own).language_remark([OTHERS["ru"]]) is None
 
 
-def test_the_warning_comes_once_and_not_for_parsed_sentences(bundled):
+def test_the_warning_comes_once_and_not_for_parsed_sentences(bundled, monkeypatch):
     (parsed,) = bundled.prepare(["A bird sings."])
     tokens = tuple(OTHERS["de"].split())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bundled.encode([replace(parsed, tokens=(*tokens[:3], *parsed.tokens[3:])), ParsedSentence(tokens)])
-    with pytest.warns(UserWarning, match=LINE) as found:
-        bundled.encode([OTHERS["de"]])
-    assert [each.filename for each in found] == [__file__]
+    for use in (bundled.attention, SentenceEncoder(bundled, trainable=False), bundled.encode):  # two by way of PyTorch
+        monkeypatch.setattr(word_limit, "_warned", set())
+        with pytest.warns(UserWarning, match=LINE) as found:
+            use([OTHERS["de"]])
+        assert [each.filename for each in found] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         bundled.encode([OTHERS["fr"].split()])

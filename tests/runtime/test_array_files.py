@@ -9,6 +9,7 @@ import pytest
 
 from structviews.errors import InputError
 from structviews.runtime.array_files import Layout, check_blocks, map_array, read_arrays, read_blocks, write_blocks
+from structviews.runtime.processes import DeadWorkerError
 
 CONTENT = np.arange(12, dtype="<f4").tobytes()
 MATRIX = np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -140,10 +141,13 @@ def test_a_file_of_any_shape_can_be_checked(files):
         check_blocks(files[0], files[2], "delete it")
 
 
-def test_input_that_is_wrong_leaves_nothing(files, tmp_path):
+def test_input_that_is_wrong_leaves_nothing_and_a_worker_that_died_what_is_finished(files, tmp_path):
     def block(start, stop):
-        raise InputError("line 1: wrong")
+        if start == 8:
+            raise error
+        return VALUES[start:stop]
 
-    with pytest.raises(InputError, match="line 1"):
-        write_blocks(*files, LAYOUT, block)
-    assert list(tmp_path.iterdir()) == []
+    for error, left in ((DeadWorkerError("signal 9"), 2), (InputError("line 1: wrong"), 0)):
+        with pytest.raises(type(error), match=str(error)):
+            write_blocks(*files, LAYOUT, block)
+        assert len(list(tmp_path.iterdir())) == left

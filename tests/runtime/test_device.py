@@ -15,8 +15,6 @@ def test_auto_is_half_precision_where_the_device_multiplies_it(monkeypatch, kind
     monkeypatch.setattr(device, "multiplies_half", lambda where: able and where.type == kind)
     here = torch.device(kind)
     assert [device.half_precision(precision, here) for precision in ("auto", "bf16", "fp32")] == [able, True, False]
-    with pytest.raises(InputError, match="'fp8': choose one of auto, fp32, bf16"):
-        device.half_precision("fp8", here)
 
 
 def test_a_named_device_is_the_best_one_for_a_while():
@@ -28,12 +26,10 @@ def test_a_named_device_is_the_best_one_for_a_while():
     assert device.best_device() == before
 
 
-@pytest.mark.parametrize(
-    ("name", "reason"), [("gpu", "no such device"), ("cuda:x", "no such device"), ("cuda:99", ".*")]
-)
-def test_a_device_that_cannot_be_used(name, reason):
-    with pytest.raises(InputError, match=f"^--device {name}: {reason}: give cpu, or cuda"), device.using(name):
-        pass
+def test_a_device_that_cannot_be_used():
+    for name, reason in (("gpu", "no such device"), ("cuda:x", "no such device"), ("cuda:99", ".*")):
+        with pytest.raises(InputError, match=f"^--device {name}: {reason}: give cpu, or cuda"), device.using(name):
+            pass
 
 
 def modules_of_all_kinds():

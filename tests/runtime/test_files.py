@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_a_new_folder_appears_whole_also_in_place_of_an_empty_one(tmp_path, befo
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_all_that_dead_writers_left_in_a_folder_goes(tmp_path, hold):
+def test_all_that_dead_writers_left_in_a_folder_goes(tmp_path, hold, monkeypatch):
     run = tmp_path / "out" / "runs" / "a"
     run.mkdir(parents=True)
     hold(run / "held")
@@ -124,7 +125,8 @@ def test_all_that_dead_writers_left_in_a_folder_goes(tmp_path, hold):
     for path in (tmp_path / ".out.lock", run.with_name(".a.lock"), run / ".results.json.lock"):
         path.write_text("process 1")
     run.joinpath(".results.json.here-1.tmp").touch()
-    clear_below(tmp_path / "out")
+    monkeypatch.chdir(tmp_path / "out")
+    clear_below(Path())
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     assert [path.name for path in run.parent.iterdir()] == ["a"]
     assert {path.name for path in run.iterdir()} - {".results.json.here-1.tmp"} == kept == {".held.lock"}

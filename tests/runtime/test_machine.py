@@ -14,12 +14,12 @@ import torch
 from structviews.runtime.machine import keep_freed_memory
 
 def pages():
-    for _ in range(8):  # until it has found its places
+    counts = []
+    for _ in range(13):  # it has found its places after eight; on a busy machine it may lose one once
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         torch.ones(2**23)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(5):
-        torch.ones(2**23)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+        counts.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    return sorted(counts[8:])[2]
 
 print(pages(), int(keep_freed_memory()), pages())
 """
@@ -31,9 +31,9 @@ def test_freed_memory_is_kept():
     given_back, could, pages = map(int, done.stdout.split())
     if not could:
         pytest.skip("needs glibc")
-    # Five times 32 MB: in pages of 4 kB that is 40,000, in large ones 80.
-    assert given_back > 50
-    assert pages < 20
+    # 32 MB: in pages of 4 kB that is 8,192, in large ones 16.
+    assert given_back > 10
+    assert pages < 4
 
 
 GIB = 2**30

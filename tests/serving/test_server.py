@@ -66,7 +66,7 @@ def test_connections_are_limited(served, listening, monkeypatch):
     assert is_alive(address)
 
 
-def test_what_others_reach_needs_a_token():
+def test_what_others_reach_needs_a_token(monkeypatch):
     for host in ("127.0.0.1", "127.0.0.2"):
         server.check_token(host, None)
         assert host in server.allowed_hosts(host, None)
@@ -75,6 +75,8 @@ def test_what_others_reach_needs_a_token():
     for token, message in ((None, r"--host .*: add --token"), ("", "--token: empty")):
         with pytest.raises(InputError, match=message):
             server.check_token("0.0.0.0", token)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(socket.AF_INET, 1, 6, "", ("127.0.1.1", 0))])
+    assert {"here", "127.0.1.1"} <= {*server.allowed_hosts("HERE", None)}  # the name of many a Linux machine
 
 
 def test_addresses_that_cannot_be_had():

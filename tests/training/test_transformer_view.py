@@ -17,6 +17,7 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.next_sentence import unseen
+from structviews.hub.card import model_card
 from structviews.hub.portable import check_arrived, stage
 from structviews.pretrained.alignment import Aligner, as_texts
 from structviews.pretrained.loading import Blueprint
@@ -277,6 +278,7 @@ def test_shared_without_the_folder_it_began_from(run, tmp_path, refused, name):
     pulled = tmp_path / "pulled"
     stage(run, pulled)
     check_arrived(pulled)
+    assert "; as trained, it is in this repository" in model_card(pulled, "me/x", Embedder.load(pulled))
     assert str(tmp_path.parent) not in (pulled / "config.toml").read_text()
     np.testing.assert_array_equal(Embedder.load(pulled).encode(SENTENCES), Embedder.load(run).encode(SENTENCES))
     arrived = read_settings(pulled)

@@ -23,13 +23,8 @@ from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, ENCODER, REMEDY
 from structviews.runs.settings_file import Parsed, config_of
-from structviews.runs.weights import (
-    build_for_weights,
-    empty_table,
-    load_vocabularies,
-    load_weights,
-)
-from structviews.runtime.device import best_device, encodes_in, move
+from structviews.runs.weights import build_for_weights, empty_table, load_vocabularies, load_weights
+from structviews.runtime.device import best_device, move, multiplies_half
 from structviews.views.tree_views import attention_weights
 from structviews.views.view import Encoded
 from structviews.words import CONTEXTUAL
@@ -123,8 +118,10 @@ class TrainedEmbedder(Embedder):
 
     @property
     def encodes_in(self) -> str:
-        """What the precision stands for on the run's device."""
-        return encodes_in(self.precision, self.device)
+        """The precision; ``auto`` is bf16 on a CPU that multiplies it in hardware."""
+        if self.precision == "auto":
+            return "bf16" if self.device.type == "cpu" and multiplies_half(self.device) else "fp32"
+        return self.precision
 
     def to(self, device: str | torch.device) -> Self:
         """Move the encoders; see ``Embedder.to``."""

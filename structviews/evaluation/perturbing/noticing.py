@@ -24,6 +24,7 @@ from structviews.evaluation.scores.intervals import (
     mean_difference,
     proportion,
 )
+from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal import OnProgress, Table
 
@@ -49,8 +50,6 @@ NOTES_OF_TWO = (
     "Holm: p corrected for all rows, bold below 0.05",
     FIXED_MODELS,
 )
-
-Tokens = tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from structviews.runtime.terminal import OnProgress, Table
 # Indices into a tuple A, B, C, D: the query adds the first two and subtracts the third; the last is the answer.
 QUESTIONS = np.array([[2, 1, 0, 3], [3, 0, 1, 2], [0, 3, 2, 1], [1, 2, 3, 0]])
 NO_CATEGORY = "all"
-AT_ONCE = 2**27
-"""Bytes of scores against the tuples' own sentences to hold at once."""
+AT_ONCE = 2**27  # bytes of scores against the tuples' own sentences
 
 
 @dataclass(frozen=True)

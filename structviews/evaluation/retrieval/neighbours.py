@@ -15,8 +15,7 @@ from structviews.runtime.arrays import starts_of
 from structviews.runtime.terminal import Table
 
 FIRST_BLOCK, BLOCK_BYTES = 256, 2**26
-QUERIES = 512
-"""Queries scored at once."""
+QUERIES = 512  # scored at once
 
 
 class Found(NamedTuple):

@@ -140,7 +140,7 @@ def measure(
     vectors = embedder.encode(passages.sentences, show_progress_bar=progress)
     ranks = ranks_of_first(cosine_scores(vectors, trials))
     outcomes = {f"recall@{k}": ranks.recalled(k) for k in AMONG} | {"mean reciprocal rank": ranks.reciprocal()}
-    shares = {name: proportion(each, trials.documents, seed=SEED) for name, each in outcomes.items()}
+    shares = {name: proportion(each, trials.documents) for name, each in outcomes.items()}
     return ContextScores(shares, ranks.median(), vectors.shape[1])
 
 

@@ -57,18 +57,17 @@ def neighbour_trials(
     ids: dict[tuple[str, ...], int] = {}
     text = np.array([ids.setdefault(tuple(words), len(ids)) for words in texts])
     anchors = np.flatnonzero(next_to & (text[1:] != text[:-1]))
+    remedy = "hold out more documents, or give another --corpus"
     if not len(anchors):
-        raise InputError(f"none of the {m} held-out sentences is followed by its next one: hold out more documents")
+        raise InputError(f"none of the {m} held-out sentences is followed by its next one: {remedy}")
     previous = np.where(np.r_[False, next_to][anchors], anchors - 1, -1)
     same = np.bincount(text)[text]
     eligible = m - (same[anchors] + same[anchors + 1] + (previous >= 0)).max()
     if not isinstance(size, int):
         size = next((n for n in size if 6 * n <= 5 * eligible), size[-1])
     if eligible < size - 1:
-        raise InputError(
-            f"{m} held-out sentences are too few to draw {size - 1} candidates: hold out more documents, or give fewer "
-            "--candidates or another --corpus"
-        )
+        few = f"{m} held-out sentences are too few to draw {size - 1} candidates"
+        raise InputError(f"{few}: {remedy}, or fewer --candidates")
 
     candidates = np.column_stack([anchors + 1, np.full((len(anchors), size - 1), -1)])
     rng = np.random.default_rng(seed)

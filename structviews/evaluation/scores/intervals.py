@@ -15,7 +15,7 @@ from rich.text import Text
 
 from structviews.errors import InputError
 
-RESAMPLES = 2_000
+RESAMPLES, SEED = 2_000, 0
 LEVELS = (2.5, 97.5)
 # Draws scored at once; limits memory.
 RESAMPLES_AT_ONCE = 250
@@ -56,24 +56,24 @@ class Difference:
         return f"{difference:+.1f}", f"[{low:+.1f}, {high:+.1f}]", f"{self.p:.3f}", Text(f"{adjusted:.3f}", style=bold)
 
 
-def proportion(hits: ArrayLike, documents: ArrayLike, *, seed: int = 0) -> Proportion:
+def proportion(hits: ArrayLike, documents: ArrayLike) -> Proportion:
     """Mean of ``hits`` (n,), from 0 to 1, with a bootstrap interval over the documents (n,) that the trials are of.
 
     Sentences of a document are not independent, so whole documents are drawn with replacement, 2,000 times; the
     interval is from the 2.5th to the 97.5th percentile of the means (Efron and Tibshirani, 1993, ch. 13).
     InputError if there are fewer than two documents.
     """
-    ((value, *drawn),) = _means_of_documents([hits], documents, seed)
+    ((value, *drawn),) = _means_of_documents([hits], documents)
     low, high = np.percentile(drawn, LEVELS)
     return Proportion(float(value), float(low), float(high), len(np.asarray(hits)))
 
 
-def mean_difference(first: ArrayLike, second: ArrayLike, documents: ArrayLike, *, seed: int = 0) -> Difference:
+def mean_difference(first: ArrayLike, second: ArrayLike, documents: ArrayLike) -> Difference:
     """Paired bootstrap test of the means of two systems' outcomes (n,) of the same trials; see :func:`proportion`."""
-    return _difference(*_means_of_documents([first, second], documents, seed))
+    return _difference(*_means_of_documents([first, second], documents))
 
 
-def _means_of_documents(values: Sequence[ArrayLike], documents: ArrayLike, seed: int) -> np.ndarray:
+def _means_of_documents(values: Sequence[ArrayLike], documents: ArrayLike) -> np.ndarray:
     """Means (k, 1 + B) of each system's values (n,): of all trials, then of documents drawn with replacement."""
     names, index = np.unique(np.asarray(documents), return_inverse=True)
     if len(names) < 2:
@@ -81,25 +81,25 @@ def _means_of_documents(values: Sequence[ArrayLike], documents: ArrayLike, seed:
     trials = [np.asarray(each, dtype=np.float64) for each in values]
     sums = np.stack([np.bincount(index, weights=each) for each in trials], axis=1)
     counts = np.bincount(index)
-    blocks = _draws([np.ones(len(names), dtype=np.int64)], seed)
+    blocks = _draws([np.ones(len(names), dtype=np.int64)])
     drawn = [(weights @ sums) / (weights @ counts)[:, None] for (weights,) in blocks]
     means: np.ndarray = np.concatenate([np.stack([each.mean() for each in trials])[None], *drawn]).T
     return means
 
 
-def score_intervals(scores: Sequence[str], tested: Mapping[str, Tested], *, seed: int = 0) -> dict[str, list[float]]:
+def score_intervals(scores: Sequence[str], tested: Mapping[str, Tested]) -> dict[str, list[float]]:
     """95 % intervals ``[low, high]`` of a task's scores, named as in ``results.json``, over its test examples.
 
     Percentiles of the bootstrap (Efron and Tibshirani, 1993, ch. 13); examples of each data set are drawn separately.
     The trained classifier is fixed: variance from training examples or seeds is not included. Draws with an undefined
     correlation are skipped.
     """
-    found = _bootstrap(scores, [_Outcomes.of([predicted], gold) for predicted, gold in tested.values()], seed)
+    found = _bootstrap(scores, [_Outcomes.of([predicted], gold) for predicted, gold in tested.values()])
     return {name: [float(end) for end in np.nanpercentile(values[0, 1:], LEVELS)] for name, values in found.items()}
 
 
 def paired_differences(
-    scores: Sequence[str], first: Mapping[str, Tested], second: Mapping[str, Tested], *, seed: int = 0
+    scores: Sequence[str], first: Mapping[str, Tested], second: Mapping[str, Tested]
 ) -> dict[str, Difference]:
     """Paired bootstrap test of two systems on the same test examples, in the same order, for each score.
 
@@ -108,7 +108,7 @@ def paired_differences(
     systems' scores). With 2,000 draws, p is at least 0.001.
     """
     outcomes = [_Outcomes.of([first[name][0], second[name][0]], gold) for name, (_, gold) in first.items()]
-    return {name: _difference(*values) for name, values in _bootstrap(scores, outcomes, seed).items()}
+    return {name: _difference(*values) for name, values in _bootstrap(scores, outcomes).items()}
 
 
 def _difference(first: np.ndarray, second: np.ndarray) -> Difference:
@@ -142,19 +142,19 @@ class _Outcomes:
         return cls(rows[:-1], rows[-1], counts)
 
 
-def _draws(counts: Sequence[np.ndarray], seed: int) -> Iterator[list[np.ndarray]]:
+def _draws(counts: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
     """Blocks of draws: weights (block, u) for each data set; each draw has ``counts.sum()`` examples."""
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(SEED)
     for start in range(0, RESAMPLES, RESAMPLES_AT_ONCE):
         size = min(RESAMPLES_AT_ONCE, RESAMPLES - start)
         yield [generator.multinomial(c.sum(), c / c.sum(), size=size).astype(np.float64) for c in counts]
 
 
-def _bootstrap(scores: Sequence[str], outcomes: Sequence[_Outcomes], seed: int) -> dict[str, np.ndarray]:
+def _bootstrap(scores: Sequence[str], outcomes: Sequence[_Outcomes]) -> dict[str, np.ndarray]:
     """Values (k, 1 + B) of each score for each system: on all examples, then on each draw."""
     counts = [each.counts for each in outcomes]
     blocks = []
-    for weights in chain([[each[None].astype(np.float64) for each in counts]], _draws(counts, seed)):
+    for weights in chain([[each[None].astype(np.float64) for each in counts]], _draws(counts)):
         blocks.append([_scored(scores, outcomes, weights, k) for k in range(len(outcomes[0].systems))])
     return dict(zip(scores, np.concatenate(blocks, axis=2).swapaxes(0, 1), strict=True))
 

@@ -28,7 +28,7 @@ class Mean(NamedTuple):
 # S and T: the mean of T's table of view pairs; it is the mean of S's rows of table 1, too.
 SENTEVAL = Mean(
     "SentEval mean",
-    "mean of 7 tasks, MRPC's and SICK-R's scores averaged first, squared errors as 100 - 100 mse",
+    "mean of 7 tasks, the scores of MRPC and of SICK-R averaged first, squared errors as 100 - 100 mse",
     dict.fromkeys(BINARY, ("accuracy",)) | {"MRPC": ("accuracy", "f1"), "SICK-R": ("pearson", "spearman", "mse")},
 )
 MEANS = (SENTEVAL,)

@@ -132,10 +132,10 @@ def load_predictions(run: Path, results: dict[str, Any], name: str = RESULTS) ->
     arrays = read_arrays(path, REMEDY)
     predictions: Predictions = {}
     for key in arrays:
-        task, part, side = key.split(SEPARATOR)
+        task, *part, side = key.split(SEPARATOR)  # a part may have the separator in its name
         if side == PREDICTED:
-            tested = arrays[key], arrays[SEPARATOR.join((task, part, GOLD))]
-            predictions.setdefault(task, {})[part] = tested
+            tested = arrays[key], arrays[SEPARATOR.join((task, *part, GOLD))]
+            predictions.setdefault(task, {})[SEPARATOR.join(part)] = tested
     return predictions
 
 

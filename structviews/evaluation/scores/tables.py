@@ -26,6 +26,7 @@ PARTIAL = "*"
 BEST, TIE = "best", "tie"
 # Marks of published means that are not quite those of SentEval's data sets.
 WEIGHTED, WITH_SMT = "†", "‡"
+SMT_NOTE = f"{WITH_SMT}: with the SMT set of 2013, which SentEval lacks"
 # In the description of vectors, see ``Embedder.description``.
 HALF = "bf16"
 FIXED = ("run", "views", "dim")
@@ -90,11 +91,6 @@ class ScoreTable:
     notes: list[str]  # the reason for each missing score
 
     @property
-    def rows(self) -> list[list[str]]:
-        """The rows of the runs as plain text."""
-        return [row.texts for row in self.runs]
-
-    @property
     def n_fixed(self) -> int:
         """Number of columns before the tasks."""
         return len(FIXED) + (self.header[len(FIXED) :][:1] == [COUNT])
@@ -136,6 +132,7 @@ def score_table(
     from_papers = {key: row for key, row in wanted.items() if published in (True, key[1])}
     legend = meanings([name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in rows)])
     legend += [f"{mean.name}: {mean.meaning}" for mean in means]
+    legend += [SMT_NOTE] if any(WITH_SMT in cell.suffix for row in rows for cell in row.cells) else []
     legend += [SEEDS] if counted and tasks else []
     if intervals and any(figure.interval for row in rows for cell in row.cells for figure in cell.figures):
         legend.append(INTERVALS)
@@ -285,11 +282,12 @@ def _mean_of(mean: Mean, result: dict[str, Any] | None) -> float | None:
 
 def _mean_cell(mean: Mean, results: Sequence[dict[str, Any] | None]) -> Cell:
     """The mean of several tasks, or mean and deviation of those of several runs."""
-    values = [value for result in results if (value := _mean_of(mean, result)) is not None]
-    if not values:
+    found = [(value, result) for result in results if result and (value := _mean_of(mean, result)) is not None]
+    if not found:
         return Cell()
+    values = [value for value, _ in found]
     text = f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
-    partial = any(result and result["tasks"][task]["partial"] for result in results for task in mean.parts)
+    partial = any(result["tasks"][task]["partial"] for _, result in found for task in mean.parts)
     few = f" ({len(values)})" if len(values) < len(results) else ""
     return Cell((Figure(fmean(values), text),), PARTIAL * partial + few)
 

@@ -115,7 +115,7 @@ def fit_logistic(
     classes = int(labels.max()) + 1
     for part, chosen in enumerate(training):
         if len(np.unique(labels[chosen])) < classes:
-            raise InputError(f"training part {part} has no example of some class; use fewer folds or more examples")
+            raise InputError(f"training part {part} has no example of some class; use the complete task")
     columns = 1 if classes == 2 else classes
     labels, training = labels[design.rows], training[:, design.rows]
     device = design.mean.device

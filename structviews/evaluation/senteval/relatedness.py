@@ -10,10 +10,7 @@ from scipy.stats import pearsonr, spearmanr
 from structviews.errors import InputError
 
 CLASSES = 5
-# Adam's.
-RATE = 1e-3
-BETAS = (0.9, 0.999)
-EPSILON = 1e-8
+RATE, BETAS, EPSILON = 1e-3, (0.9, 0.999), 1e-8  # Adam's
 
 
 def soft_labels(scores: np.ndarray) -> np.ndarray:

@@ -14,13 +14,13 @@ from structviews.encoding.encoding_pool import EncodingPool, open_pool, processe
 from structviews.encoding.kinds.baseline import GivenVectors, WordBaseline
 from structviews.encoding.kinds.joined import JoinedEmbedder
 from structviews.encoding.preparation import Sentence
-from structviews.encoding.sentence_vectors import saved
+from structviews.encoding.sentence_vectors import EncodeBlocks, saved
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit, one_warning
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import results_name, save_results
 from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.protocols.protocol import Protocol
-from structviews.evaluation.senteval.suite import EncodeBlocks, TaskEncoder, by_encoder, evaluate_each, results_of
+from structviews.evaluation.senteval.suite import TaskEncoder, by_encoder, evaluate_each, results_of
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.runs.which_vectors import FITTED_ON

@@ -15,6 +15,7 @@ import torch
 
 from structviews import __version__
 from structviews.encoding.representation import normalised
+from structviews.encoding.sentence_vectors import EncodeBlocks
 from structviews.errors import InputError
 from structviews.evaluation.scores.intervals import score_intervals
 from structviews.evaluation.scores.results import FORMAT, Predictions
@@ -27,8 +28,6 @@ from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.runtime.wording import counted
 
 Encode = Callable[[list[Tokens]], np.ndarray]
-# Maps blocks of sentences to their vectors (n, d), in order; it may read blocks ahead.
-EncodeBlocks = Callable[[Iterator[list[Tokens]]], Iterator[np.ndarray]]
 OnStage = Callable[[str], None]
 # Sentences encoded at a time.
 SENTENCES_AT_ONCE = 4096

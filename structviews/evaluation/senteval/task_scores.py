@@ -111,7 +111,7 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
         found, ran_out = classifier.fit(list(task_features(task, vectors).values()), labels, planned, grid, select)
         logs.append(found)
         unconverged += ran_out
-    weights = np.array(dev) / np.sum(dev, axis=0)  # (members, choices)
+    weights = shares(np.array(dev))  # (members, choices)
     predicted = labels.copy()
     tests = []
     for i, choice in enumerate(planned):
@@ -131,11 +131,17 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
     return result | (own[0] if len(own) == 1 else {"weights": weights.T.tolist(), "members": own})
 
 
+def shares(dev: np.ndarray) -> np.ndarray:
+    """The members' weights, in proportion to their scores (members, ...) on dev; equal where all of these are 0."""
+    total = dev.sum(0)
+    return np.where(total > 0, dev / np.where(total > 0, total, 1), 1 / len(dev))
+
+
 def _scores(gold: np.ndarray, predicted: np.ndarray, metrics: Sequence[str]) -> dict[str, float]:
     """Scores from 0 to 1, the scale on which the protocols' own code averages them: the last bit can decide ties."""
     scores = {"accuracy": float(np.mean(predicted == gold))}
     if "f1" in metrics:
-        scores["f1"] = float(f1_score(gold, predicted))
+        scores["f1"] = float(f1_score(gold, predicted, zero_division=0))
     return {name: scores[name] for name in metrics}
 
 
@@ -161,8 +167,8 @@ def relatedness(task: Task, members: Sequence[dict[str, Vectors]], protocol: Pro
         for vectors in members
     ]
     dev = np.array([best for best, _ in fitted])
-    weights = np.maximum(dev, 0) / np.maximum(dev, 0).sum() if len(fitted) > 1 else np.ones(1)
-    logs = sum(weight * shares for weight, (_, shares) in zip(weights, fitted, strict=True))
+    weights = shares(np.maximum(dev, 0))
+    logs = sum(weight * each for weight, (_, each) in zip(weights, fitted, strict=True))
     predicted = expected_class(log_softmax(logs, axis=1))
     result = {
         "scores": {

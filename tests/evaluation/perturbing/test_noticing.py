@@ -12,18 +12,8 @@ from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.perturbing.noticing import (
-    WHOLE,
-    Sample,
-    chosen_kinds,
-    draw,
-    notice,
-    noticed,
-    plain_sentences,
-    rows_of_runs,
-    spelling_of,
-    with_contrasts,
-)
+from structviews.evaluation.perturbing import noticing
+from structviews.evaluation.perturbing.noticing import WHOLE, Sample, chosen_kinds, notice, noticed, rows_of_runs
 from structviews.evaluation.perturbing.perturbations import KINDS
 from structviews.evaluation.scores.intervals import holm, mean_difference, proportion
 
@@ -54,7 +44,7 @@ def vector(word):
 
 
 def three_samples():
-    groups = with_contrasts([KINDS["passive"], KINDS["swapped-arguments"]])
+    groups = noticing.with_contrasts([KINDS["passive"], KINDS["swapped-arguments"]])
     forms = [[PASSIVE], [SWAPPED], [PASSIVE, SWAPPED]]
     documents = np.array([0, 1, 2])
     return [Sample(name, documents, ORIGINALS, altered) for name, altered in zip(groups, forms, strict=True)]
@@ -144,7 +134,7 @@ def corpus(sentences, tmp_path):
 
 
 def drawn(corpus, *kinds, most=100, seed=1):
-    return {sample.name: sample for sample in draw(corpus, chosen_kinds(kinds), most, seed)}
+    return {sample.name: sample for sample in noticing.draw(corpus, chosen_kinds(kinds), most, seed)}
 
 
 def test_only_participles_of_the_corpus_make_a_passive(corpus):
@@ -161,8 +151,8 @@ def test_only_participles_of_the_corpus_make_a_passive(corpus):
 def test_rare_participles_are_wrong_tags():
     many = [clause("dog", "took", animal) for animal in ANIMALS for _ in range(4)]
     once = [clause("dog", "took", "man", "VBN")]
-    assert spelling_of(Parses.of([*many, *once])).participles == frozenset()
-    spelling = spelling_of(Parses.of([*many, *once * 4]))
+    assert noticing.spelling_of(Parses.of([*many, *once])).participles == frozenset()
+    spelling = noticing.spelling_of(Parses.of([*many, *once * 4]))
     assert spelling.participles == {"took"}
     assert {"the", "The"} & spelling.lower == {"the"}
 
@@ -196,7 +186,7 @@ def test_plain_sentences_are_each_taken_once_and_end_with_a_full_stop():
     for mark, end in (('"', "."), (";", "."), ("--", "."), ("a", "?"), ("a", "!"), ("a", "word")):
         text = f"(S (NP (DT The) (NN dog)) (VP (VBD saw) (NP ({mark} {mark}) (NN man))) (. {end}))"
         wrong.append(bracketed(text, [0, 1, 1, 1, 1, 1], ["root", *["dep"] * 5]))
-    assert plain_sentences(Parses.of([*good, *wrong])).tolist() == [0, 2]
+    assert noticing.plain_sentences(Parses.of([*good, *wrong])).tolist() == [0, 2]
 
 
 def test_sentences_come_back_whole(sentences):

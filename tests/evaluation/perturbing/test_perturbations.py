@@ -110,11 +110,7 @@ REFUSED = {
         "She came and went .",
         "The man and his dog sleep here .",
     ],
-    "swapped-arguments": [
-        "She killed the man .",
-        "His dog killed the man .",
-        "The man married the doctor .",
-    ],
+    "swapped-arguments": ["She killed the man .", "His dog killed the man .", "The man married the doctor ."],
     "swapped-modifiers": ["The old man slept .", "The old and happy man saw the black dog .", "The man saw the dog ."],
     "numbers": ["One dog killed the man .", "The dog killed the man .", "He made a three days trip ."],
     "negated": [

@@ -12,21 +12,7 @@ from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import captions
-from structviews.evaluation.retrieval.captions import (
-    CAPTION_PROTOCOLS,
-    DIRECTIONS,
-    MARGIN,
-    Pairs,
-    Projections,
-    caption_ranks,
-    drawn_batches,
-    fold_means,
-    image_ranks,
-    ranking_loss,
-    read_captions,
-    recall_intervals,
-    split_ranks,
-)
+from structviews.evaluation.retrieval.captions import CAPTION_PROTOCOLS, DIRECTIONS, Pairs, Projections, fold_means
 from structviews.evaluation.retrieval.ranking import Ranks
 from structviews.evaluation.scores.results import load_results
 from structviews.evaluation.scores.tables import score_table
@@ -79,13 +65,13 @@ def folder(tmp_path):
 
 
 def test_files_are_read_in_their_order(folder):
-    data = read_captions(folder)
+    data = captions.read_captions(folder)
     lines = [json.loads(line) for line in (folder / "dev.jsonl").read_text().splitlines()]
     assert data.splits["dev"].captions == [tuple(text.split()) for line in lines for text in line["captions"][:5]]
     assert data.splits["dev"].features.dtype == np.float32
     np.testing.assert_array_equal(data.splits["dev"].features, np.load(folder / "dev.npz")["features"])
     with pytest.raises(InputError, match=r"train\.jsonl: fewer than 801 captions"):
-        read_captions(folder, 800)
+        captions.read_captions(folder, 800)
 
 
 def save(folder, split, **arrays):
@@ -118,7 +104,7 @@ BAD = [
 def test_bad_files_are_one_line(folder, damage, message):
     damage(folder)
     with pytest.raises(InputError, match=message) as error:
-        read_captions(folder)
+        captions.read_captions(folder)
     assert "\n" not in str(error.value)
 
 
@@ -129,9 +115,9 @@ def test_the_loss_is_that_of_plain_loops():
     expected = 0.0
     for i in range(6):
         for c in range(3):
-            expected += max(0, MARGIN - images[i] @ texts[i] + images[i] @ other_texts[i, c])
-            expected += max(0, MARGIN - images[i] @ texts[i] + other_images[i, c] @ texts[i])
-    torch.testing.assert_close(ranking_loss(images, texts, other_images, other_texts), expected)
+            expected += max(0, captions.MARGIN - images[i] @ texts[i] + images[i] @ other_texts[i, c])
+            expected += max(0, captions.MARGIN - images[i] @ texts[i] + other_images[i, c] @ texts[i])
+    torch.testing.assert_close(captions.ranking_loss(images, texts, other_images, other_texts), expected)
 
 
 def test_ranks_are_those_of_sorted_lists():
@@ -141,13 +127,13 @@ def test_ranks_are_those_of_sorted_lists():
     sorted_rows = [np.argsort(-row).tolist() for row in scores]
     by_image = [min(row.index(5 * i + c) for c in range(5)) for i, row in enumerate(sorted_rows)]
     by_caption = [np.argsort(-scores[:, c]).tolist().index(c // 5) for c in range(35)]
-    assert image_ranks(scores).higher.tolist() == by_image
-    assert caption_ranks(scores).higher.tolist() == by_caption
-    assert set(image_ranks(scores).tied) == set(caption_ranks(scores).tied) == {1}
+    assert captions.image_ranks(scores).higher.tolist() == by_image
+    assert captions.caption_ranks(scores).higher.tolist() == by_caption
+    assert set(captions.image_ranks(scores).tied) == set(captions.caption_ranks(scores).tied) == {1}
     assert max(by_image) > 0
     alike = np.ones((20, 100))
-    assert caption_ranks(alike).recalled(1).mean() == pytest.approx(1 / 20)
-    assert image_ranks(alike).tied.tolist() == [1 + 95] * 20  # an image's own captions count once
+    assert captions.caption_ranks(alike).recalled(1).mean() == pytest.approx(1 / 20)
+    assert captions.image_ranks(alike).tied.tolist() == [1 + 95] * 20  # an image's own captions count once
 
 
 def test_scores_are_means_over_folds(small):
@@ -163,7 +149,7 @@ def test_scores_are_means_over_folds(small):
             ranks.append(sum(each > cosines[c // 5 - start] for each in cosines))
         medians.append(np.floor(np.median(ranks)) + 1)
         recalls.append(100 * np.mean([rank < 5 for rank in ranks]))
-    scores = fold_means(split_ranks(model, Pairs(features, texts)))
+    scores = fold_means(captions.split_ranks(model, Pairs(features, texts)))
     assert scores["text to image median rank"] == np.mean(medians)
     assert scores["text to image R@5"] == pytest.approx(np.mean(recalls))
     assert len(scores) == 8
@@ -176,7 +162,7 @@ def test_intervals_draw_images_with_all_their_captions():
     for fold in np.where(found, 0, 5000).reshape(2, 100):
         texts = np.repeat(fold, 5)
         ranks.append(dict(zip(DIRECTIONS, (Ranks(each, np.ones(len(each))) for each in (fold, texts)), strict=True)))
-    intervals, scores = recall_intervals(ranks), fold_means(ranks)
+    intervals, scores = captions.recall_intervals(ranks), fold_means(ranks)
     assert intervals.keys() == {name for name in scores if "R@" in name}
     half_width = 196 * np.sqrt(found.mean() * (1 - found.mean()) / 200)
     for name, (low, high) in intervals.items():
@@ -186,7 +172,7 @@ def test_intervals_draw_images_with_all_their_captions():
 def test_kiros_draws_contrasts_from_all_pairs():
     for name, overlap in (("senteval", False), ("kiros", True)):
         protocol = replace(CAPTION_PROTOCOLS[name], batch=20)
-        batches = list(drawn_batches(50, protocol, np.random.default_rng(0)))
+        batches = list(captions.drawn_batches(50, protocol, np.random.default_rng(0)))
         assert sorted(torch.cat([pairs for pairs, _, _ in batches]).tolist()) == list(range(50))
         assert [each.shape for each in batches[0]] == [(20,), (20, protocol.contrasts), (20, protocol.contrasts)]
         assert all(torch.isin(others, pairs).any() == overlap for pairs, *both in batches for others in both)
@@ -194,10 +180,17 @@ def test_kiros_draws_contrasts_from_all_pairs():
         assert np.bincount(drawn, minlength=50).min() > 30  # 60 or 100 expected
 
 
+def test_kiros_first_weights_are_uniform():
+    model = Projections(8, 18, 1000, kiros=True)
+    for layer, bound in ((model.of_images, 1 / 2), (model.of_captions, 1 / 3)):
+        assert 0.99 * bound < layer.weight.abs().max() <= bound
+        assert not layer.bias.any()
+
+
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", ["senteval", "kiros"])
 def test_maps_are_learnt(folder, small, name):
-    data, bag = read_captions(folder), Bag()
+    data, bag = captions.read_captions(folder), Bag()
     entry = captions.evaluate_captions(bag, data, small[name])
     assert entry["protocol"]["name"] == name
     assert len(bag.seen) == len(set(bag.seen))
@@ -216,7 +209,7 @@ def test_maps_are_learnt(folder, small, name):
 @pytest.fixture
 def pairs(folder):
     """The training pairs, and those of dev."""
-    splits = read_captions(folder).splits
+    splits = captions.read_captions(folder).splits
     found = (splits[name] for name in ("train", "dev"))
     return [Pairs(torch.from_numpy(each.features), torch.from_numpy(Bag().encode(each.captions))) for each in found]
 
@@ -244,7 +237,7 @@ def test_kiros_looks_at_dev_after_so_many_updates_and_at_the_end_and_never_stops
 @pytest.mark.usefixtures("small")
 def test_the_command_adds_to_the_results(folder, tmp_path, command):
     run = train(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", ("dep", "avg"), steps=2))
-    data = read_captions(folder)
+    data = captions.read_captions(folder)
     distinct = sorted({caption for each in data.splits.values() for caption in each.captions})
     rows = [Row(0, i, i + 1, random_trees(list(caption))) for i, caption in enumerate(distinct)]
     parsed = write_corpus(tmp_path / "captions.parsed", rows, shard_size=1000)
@@ -256,7 +249,7 @@ def test_the_command_adds_to_the_results(folder, tmp_path, command):
     assert (entry["dim"], entry["protocol"]["margin"]) == (16, 0.2)
     table = score_table([run])
     shown = "/".join(f"{entry['scores'][f'{way} R@1']:.1f}" for way in DIRECTIONS)
-    assert table.rows[0][table.header.index("COCO")] == shown
+    assert table.runs[0].texts[table.header.index("COCO")] == shown
     kiros = load_results(run, "results.kiros.json")
     assert (kiros["protocol"]["name"], kiros["flags"]) == ("kiros", " --protocol kiros")
     unit = Embedder.load(run).with_representation(normalise=True)

@@ -144,6 +144,9 @@ def test_bad_input_is_one_line_before_anything_is_encoded(folder, tmp_path, monk
     ):
         code, _, errors = command("tasks", "retrieval", folder / "run-1", *flags)
         assert (code, message in errors, errors.count("\n")) == (2, True, 1)
+    monkeypatch.setattr(next_sentence, "held_out", lambda documents, *_: np.zeros(len(documents), dtype=bool))
+    with pytest.raises(InputError, match=r"x\.parsed: the runs were trained on all its documents: give another"):
+        next_sentence.read_passages([folder / "run-1"], opened(folder / "x.parsed"), 10)
 
 
 def test_small_corpora_get_fewer_candidates(folder, tmp_path, command):

@@ -34,8 +34,8 @@ def test_every_score_of_every_draw_is_that_of_the_drawn_examples(names, make, mo
     monkeypatch.setattr(intervals, "RESAMPLES", 260)  # more than one block
     predicted, gold = make(np.random.default_rng(0))
     outcomes = intervals._Outcomes.of([predicted], gold)
-    found = intervals._bootstrap(names, [outcomes], seed=3)
-    counts = np.concatenate([weights for (weights,) in intervals._draws([outcomes.counts], 3)]).astype(int)
+    found = intervals._bootstrap(names, [outcomes])
+    counts = np.concatenate([weights for (weights,) in intervals._draws([outcomes.counts])]).astype(int)
     assert (counts.sum(1) == len(gold)).all()
     for name in names:
         drawn = [SLOW[name](np.repeat(outcomes.systems[0], c), np.repeat(outcomes.gold, c)) for c in counts]
@@ -54,7 +54,7 @@ def test_aggregates_over_data_sets():
         "pearson all": SLOW["pearson"](*together),
         "spearman all": SLOW["spearman"](*together),
     }
-    found = intervals._bootstrap(list(expected), outcomes, 0)
+    found = intervals._bootstrap(list(expected), outcomes)
     assert {name: values[0, 0] for name, values in found.items()} == pytest.approx(expected)
 
 

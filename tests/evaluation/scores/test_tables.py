@@ -59,7 +59,7 @@ def runs(tmp_path):
 def test_rows_and_notes(runs):
     table = score_table(runs)
     assert table.header == ["run", "views", "dim", "MR", "CR", "MRPC", "SICK-R", "STS14"]
-    assert table.rows == [
+    assert [row.texts for row in table.runs] == [
         ["dep-const", "dep,const", "600", "0.0", "-", "73.3/81.0*", "82.1", "55.1"],
         ["seq-seq", "seq,seq", "600", "75.0", "-", "-", "-", "-"],
         ["bow-seq", "bow,seq", "-", "-", "-", "-", "-", "-"],
@@ -85,7 +85,7 @@ def test_rows_and_notes(runs):
     # Scores of other weights are not shown.
     write_arrays(runs[1] / "model.safetensors", {}, {"name": "trained on"})
     table = score_table(runs)
-    assert table.rows[1][2:] == ["-"] * 6
+    assert table.runs[1].texts[2:] == ["-"] * 6
     assert any(note.startswith("seq-seq: this model has not been evaluated") for note in table.notes)
 
 
@@ -98,7 +98,7 @@ def test_a_narrow_terminal_gets_several_tables_with_every_score_whole(runs):
     assert len(parts) > 1
     assert len(as_rich(table, 200)) == 1
     assert "…" not in shown
-    assert all(cell in shown for row in (table.header, *table.rows) for cell in row)
+    assert all(cell in shown for row in (table.header, *(each.texts for each in table.runs)) for cell in row)
     assert max(map(len, shown.split("\n"))) <= 50
 
 
@@ -136,7 +136,7 @@ def test_scores_of_other_vectors_and_protocols_are_rows_beside_the_runs_own(tmp_
     change_results(run, "results.kiros.json", protocol={"name": "kiros"}, flags=" --protocol kiros")
     change_results(run, "results.mean.json", representation="mean", flags=" --pooling mean", dim=10, tasks={})
     table = score_table([run])
-    scores = {row[0]: row[3] for row in table.rows}
+    scores = {row.texts[0]: row.texts[3] for row in table.runs}
     assert scores == {"dep-seq": "70.0", "dep-seq (kiros)": "70.0", "dep-seq (mean)": "-"}
     missing = f"run: structviews eval {run} --senteval DIR --tasks MR --pooling mean"
     assert table.notes == [f"dep-seq (mean): MR not evaluated; {missing}"]
@@ -173,24 +173,38 @@ def test_runs_that_differ_by_their_seed_are_one_row(runs, tmp_path):
     table = score_table([*several, *runs])
     assert table.header == ["run", "views", "dim", "n", "MR", "CR", "MRPC", "SICK-R", "STS14"]
     # Sample deviations: sqrt((4 + 1 + 9) / 2), sqrt((1 + 1 + 4) / 2).
-    assert table.rows[0] == ["seq-seq", "seq,seq", "600", "3", "-", "-", "72.0 ± 2.6/81.0 ± 1.7", "-", "-"]
-    assert [row[3] for row in table.rows] == ["3", "1", "1", "1"]
-    assert table.rows[1][6] == "73.3/81.0*"
+    assert table.runs[0].texts == ["seq-seq", "seq,seq", "600", "3", "-", "-", "72.0 ± 2.6/81.0 ± 1.7", "-", "-"]
+    assert [row.texts[3] for row in table.runs] == ["3", "1", "1", "1"]
+    assert table.runs[1].texts[6] == "73.3/81.0*"
     assert any("sample standard deviation" in note for note in table.legend)
     assert "72.0 ± 2.6/81.0 ± 1.7" in as_markdown(table)
     # Other settings and the same seed are rows of their own.
     one = seeded(tmp_path / "a", [(70.0, 80.0), (72.0, 80.0)])
     other = seeded(tmp_path / "b", [(70.0, 80.0)], hidden=9)
     again = seeded(tmp_path / "c", [(60.0, 80.0)], tree_backend="naive")
-    rows = [row[3:] for row in score_table([*one, *other, *again]).rows]
+    rows = [row.texts[3:] for row in score_table([*one, *other, *again]).runs]
     assert rows == [["2", "71.0 ± 1.4/80.0 ± 0.0"], ["1", "70.0/80.0"], ["1", "60.0/80.0"]]
     # A mean says of how many runs it is.
     several = seeded(tmp_path / "d", [(70.0, 80.0), None, (74.0, 84.0)])
     for run in (several[0], several[2]):
         change_results(run, representation="vector")
     table = score_table(several)
-    assert table.rows[0][3:] == ["3", "72.0 ± 2.8/82.0 ± 2.8 (2)"]
+    assert table.runs[0].texts[3:] == ["3", "72.0 ± 2.8/82.0 ± 2.8 (2)"]
     assert any(note.startswith("seq-seq-seed2: this model has not been evaluated") for note in table.notes)
+
+
+def test_a_mean_of_tasks_stands_behind_them_where_a_run_has_all(tmp_path):
+    whole = {task: {"scores": {"accuracy": 80.0}} for task in ("MR", "CR", "SUBJ", "MPQA", "TREC")}
+    whole["MRPC"] = {"scores": {"accuracy": 70.0, "f1": 80.0}}
+    whole["SICK-R"] = {"scores": {"pearson": 0.8, "spearman": 0.7, "mse": 0.3}}
+    whole["STS13"] = {"scores": {"pearson mean": 0.5}, "sets": {"SMT": {}}}
+    several = seeded(tmp_path, [(70.0, 80.0), (72.0, 80.0)])
+    change_results(several[0], tasks={task: {"partial": {}, **entry} for task, entry in whole.items()})
+    table = score_table(several)
+    assert table.header[-2:] == ["STS13", "SentEval mean"]
+    # (5 * 80 + (70 + 80) / 2 + (80 + 70 + 100 - 30) / 3) / 7; the other run lacks scores.
+    assert table.runs[0].texts[-2:] == ["50.0‡ (1)", "78.3 (1)"]
+    assert "‡: with the SMT set of 2013, which SentEval lacks" in table.legend
 
 
 def scored(root, name, views, **scores):
@@ -226,8 +240,8 @@ def test_the_best_and_those_within_its_interval_are_marked_but_no_score_on_part_
 
 def test_intervals_on_request_and_of_several_runs_their_mean(with_intervals, tmp_path):
     table = score_table(with_intervals, intervals=True)
-    assert table.rows[0][3:] == ["78.0 [77.0, 79.0]", "91.0 [90.0, 92.0]"]
-    assert table.rows[2][4] == "-"
+    assert table.runs[0].texts[3:] == ["78.0 [77.0, 79.0]", "91.0 [90.0, 92.0]"]
+    assert table.runs[2].texts[4] == "-"
     assert any("bootstrap" in note for note in table.legend)
     several = seeded(tmp_path / "sweep", [(70.0, 80.0), (72.0, 80.0)])
     for run, ends in zip(several, ([68.0, 71.5], [70.0, 74.5]), strict=True):
@@ -235,12 +249,12 @@ def test_intervals_on_request_and_of_several_runs_their_mean(with_intervals, tmp
         tasks["MRPC"]["intervals"] = {"accuracy": ends, "f1": [78.0, 82.0]}
         change_results(run, tasks=tasks)
     text = "71.0 ± 1.4 [69.0, 73.0]/80.0 ± 0.0 [78.0, 82.0]"
-    assert score_table(several, intervals=True).rows[0][4] == text
+    assert score_table(several, intervals=True).runs[0].texts[4] == text
 
 
 def test_published_rows_stand_apart_in_every_format(with_intervals):
     table = score_table(with_intervals, published=True)
-    own = ["dep,const" in row for row in table.rows]
+    own = ["dep,const" in row.texts for row in table.runs]
     assert own == [False, False, True]
     model, source, dim, mr, trec = next(row.texts for row in table.published if row.labels[0].startswith("DEP, CONST"))
     assert (model, source, dim, mr, trec) == ("DEP, CONST (UMBC 40M)", "S 1", "4800", "80.7", "92.6")
@@ -298,6 +312,8 @@ def test_a_matrix_has_each_pair_on_both_sides_and_holes_where_there_is_none(with
     matrix = heatmap.view_matrix(with_intervals, "TREC")
     assert (matrix.views, matrix.interval) == (["dep", "seq"], 2)
     assert "not in the matrix (not two views, or no score): c" in matrix.notes
+    for width, ends, scale in ((2, (70, 71), (65.5, 75.5)), (8, (70, 71), (62.5, 78.5)), (2, (98, 99), (90, 100))):
+        assert replace(matrix, values=np.array(ends), interval=width).scale == scale
     again = scored(tmp_path / "other", "b2", ["seq", "dep"], MR=70.0)
     for given, task, message in (
         (with_intervals, "CR", "--matrix CR: no run has a score for it; scored tasks: MR, TREC"),

@@ -299,6 +299,15 @@ def test_an_ensemble_averages_log_probabilities_by_inner_scores():
     assert np.abs(np.array(weights) - 0.5).max() > 0.01
 
 
+def test_members_without_a_score_on_dev_weigh_the_same():
+    """The F1 of classifiers that never find the rare class is 0, and the sum of all of them too."""
+    examples = np.random.default_rng(0).standard_normal((110, 2)).astype(np.float32) / 100, np.arange(110) % 10 // 9
+    task, vectors = task_of(("accuracy", "f1"), train=examples, test=examples)
+    result = score_task(task, [vectors, vectors, vectors], KIROS)
+    assert [member["dev"] for member in result["members"]] == [{"f1": 0}] * 3
+    assert result["weights"] == [[pytest.approx(1 / 3)] * 3]
+
+
 def test_an_ensemble_of_relatedness_models_and_of_cosines(folder):
     task = read_task("SICK-R", folder, allow_partial=True)
     rng = np.random.default_rng(0)

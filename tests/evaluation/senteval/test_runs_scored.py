@@ -63,8 +63,8 @@ def scores(run, name="results.json"):
 def test_supervised_and_similarity_tasks_get_their_own_vectors(runs, folder):
     command = ["eval", *runs, "--senteval", folder, "--partial", "--tasks", "MR,STS12"]
     output(*command)
-    flags = "--pooling pooled --remove-component --normalise"
-    flags += " --similarity-pooling mean --similarity-join average --transductive"
+    flags = "--transductive task --pooling pooled --remove-component --normalise"
+    flags += " --similarity-pooling mean --similarity-join average"
     output(*command, *flags.split())
     text = "pooled - pc (transductive), l2; similarity: mean - pc (transductive), l2, average"
     assert results_name(text) == ("results.pooled-pc-transductive-l2-similarity-mean-pc-transductive-l2-average.json")
@@ -243,7 +243,7 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
         ("eval --senteval S -o x", "--out: only goes with --vectors"),
         ("eval RUN --senteval S --tasks Tense", "Tense is a probing task; give the folder"),
         ("eval RUN --senteval S --parsed nowhere", "nowhere does not exist: make a parsed corpus"),
-        ("eval RUN --senteval S --partial --save-vectors x --remove-component --transductive", "drop --transductive"),
+        ("eval RUN --senteval S --partial --save-vectors x --remove-component --transductive task", "drop --trans"),
         ("parse", "nothing to parse: name a text, or give --senteval or --probing"),
         ("parse --senteval S --parser treebank", "parse the tasks' own tokens: give no text"),
         ("tasks sentences --senteval RUN -o x.txt", "none of SentEval's tasks is in this folder: give the folder with"),

@@ -10,16 +10,10 @@ from sklearn.linear_model import LogisticRegression
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval import design as designs
-from structviews.evaluation.senteval import logistic
+from structviews.evaluation.senteval import logistic, relatedness
 from structviews.evaluation.senteval.design import Design
 from structviews.evaluation.senteval.logistic import fit_logistic
-from structviews.evaluation.senteval.relatedness import (
-    KIROS_RELATEDNESS,
-    SENTEVAL_RELATEDNESS,
-    correlation,
-    fit_relatedness,
-    soft_labels,
-)
+from structviews.evaluation.senteval.relatedness import KIROS_RELATEDNESS, SENTEVAL_RELATEDNESS, fit_relatedness
 
 
 def problem(n, d, classes, scale=1.0):
@@ -128,7 +122,7 @@ def test_what_has_no_solution(monkeypatch):
 
 
 def test_soft_labels_are_those_of_senteval():
-    found = soft_labels(np.array([0.0, 0.4, 1.0, 2.6, 3.7, 5.0]))
+    found = relatedness.soft_labels(np.array([0.0, 0.4, 1.0, 2.6, 3.7, 5.0]))
     expected = [[0] * 5, [0.4, *[0] * 4], [1, *[0] * 4], [0, 0.4, 0.6, 0, 0], [0, 0, 0.3, 0.7, 0], [0, 0, 0, 0, 1]]
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
@@ -161,7 +155,7 @@ def plain_relatedness(features, scores, seed, kiros=False):
         exponentials = np.exp(logits - logits.max(1, keepdims=True))
         return exponentials / exponentials.sum(1, keepdims=True)
 
-    x, y = features["train"].astype(np.float64), soft_labels(scores["train"]).astype(np.float64)
+    x, y = features["train"].astype(np.float64), relatedness.soft_labels(scores["train"]).astype(np.float64)
     best, stop_count, epochs, stop, size = -1.0, 0, 0, False, 128 if kiros else 64
     while not stop and epochs <= (100 if kiros else 1000):
         for _ in range(20 if kiros else 50):
@@ -213,7 +207,7 @@ def test_relatedness_repeats_by_seed_and_leaves_the_global_generators_alone():
     with pytest.raises(InputError, match="undefined: the predicted scores"):
         fit_relatedness({split: np.ones_like(x) for split, x in features.items()}, scores, ORDER, seed=1)
     with pytest.raises(InputError, match="of 1 scores is undefined"):
-        correlation("pearson", np.array([1.0]), np.array([2.0]))
+        relatedness.correlation("pearson", np.array([1.0]), np.array([2.0]))
 
 
 @pytest.mark.parametrize("parts", [1, 3])

@@ -11,7 +11,8 @@ from corpora import RandomParser, random_trees, topic_rows, write_corpus
 from structviews.corpus.format import Row
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_predictions, load_results, save_results
-from structviews.evaluation.senteval.suite import evaluate, read_tasks, results_of
+from structviews.evaluation.senteval import suite
+from structviews.evaluation.senteval.suite import TaskEncoder, evaluate, read_tasks, results_of, task_vectors
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.runs.folder import model_checksum
@@ -52,6 +53,20 @@ def test_every_task_is_scored(folder, encode):
             assert len(predicted) == len(gold) == entry["examples"][part]
 
 
+def test_each_distinct_sentence_is_encoded_once_and_goes_to_its_place(folder, probing, encode, monkeypatch):
+    monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", 7)
+    tasks, _ = read_tasks(["SICK-R", "MRPC", "Tense", "SICK-E", "STS12", "MR"], folder, probing, allow_partial=True)
+    calls = []
+    encoder = TaskEncoder(lambda blocks: (calls.append(block) or encode(block) for block in blocks))
+    for task, vectors in zip(tasks, task_vectors(encoder, tasks), strict=True):
+        for split, each in task.splits.items():
+            for sentences, found in zip((each.first, each.second), vectors[split], strict=True):
+                np.testing.assert_array_equal(found, encode(sentences).reshape(-1, 20))
+    seen = [sentence for call in calls for sentence in call]
+    assert len(seen) == len(set(seen)) < sum(len(task.sentences()) for task in tasks)
+    assert max(map(len, calls)) == 7
+
+
 def test_transductive_vectors_see_the_whole_task_and_nothing_else(folder, encode):
     calls = []
 
@@ -59,10 +74,16 @@ def test_transductive_vectors_see_the_whole_task_and_nothing_else(folder, encode
         calls.append(sentences)
         return encode(sentences)
 
-    tasks = ["SICK-R", "SICK-E", "SICK14"]
-    evaluate(recording, tasks, folder, transductive=True, allow_partial=True)
+    tasks = ["SICK-R", "MR", "SICK14"]
+    whole = evaluate(recording, tasks, folder, transductive="task", allow_partial=True)
     found, _ = read_tasks(tasks, folder, allow_partial=True)
     assert calls == [task.sentences() for task in found]
+    calls.clear()
+    by_part = evaluate(recording, tasks, folder, transductive="part", allow_partial=True)
+    splits = [examples for task in found for examples in task.splits.values()]
+    assert calls == [list(side) for each in splits for side in (each.first, each.second) if side]
+    scores = [{name: each["scores"] for name, each in made["tasks"].items()} for made in (whole, by_part)]
+    assert scores[0] == scores[1]  # of an encoder that heeds no other sentence
 
 
 @pytest.mark.parametrize(("protocol", "scales"), [("kiros", True), ("senteval", False)])
@@ -133,6 +154,7 @@ def test_results_are_merged_with_those_of_the_same_model_and_protocol(run, folde
 
 def test_predictions_that_are_not_of_these_results_are_not_given(run, folder, encode):
     results = evaluate(encode, ["MR"], folder, allow_partial=True)
+    results["predictions"]["OURS"] = {"en/es": (np.ones(2), np.ones(2))}
     save_results(run, results)
     save_results(run, results | {"representation": "mean"}, "results.mean.json")
     own, other = run / "predictions.safetensors", run / "predictions.mean.safetensors"
@@ -142,7 +164,8 @@ def test_predictions_that_are_not_of_these_results_are_not_given(run, folder, en
     own.write_bytes(other.read_bytes()[:-1] + b"x")
     with pytest.raises(InputError, match=r"predictions\.safetensors: damaged"):
         load_predictions(run, load_results(run))
-    assert set(load_predictions(run, load_results(run, "results.mean.json"), "results.mean.json")) == {"MR"}
+    found = load_predictions(run, load_results(run, "results.mean.json"), "results.mean.json")
+    assert {task: list(parts) for task, parts in found.items()} == {"MR": ["all"], "OURS": ["en/es"]}
 
 
 def test_bad_run_folders(run):

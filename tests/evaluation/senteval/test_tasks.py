@@ -102,6 +102,10 @@ def test_small_differences(folder):
     texts.write_text(texts.read_text().replace("the n0 runs", "the\u2028n0\x85runs"))  # only a newline ends a line
     changed = read_task("STS12", folder, True).splits["MSRpar"]
     assert (len(changed), changed.first[0]) == (9, ("the", "n0", "runs"))
+    for part in ("input", "gs"):  # a set that SentEval lacks
+        there = folder / f"STS/STS13-en-test/STS.{part}.OnWN.txt"
+        there.with_name(f"STS.{part}.SMT.txt").write_bytes(there.read_bytes())
+    assert [*read_task("STS13", folder, True).splits] == ["FNWN", "headlines", "OnWN", "SMT"]
     path = folder / "MR/rt-polarity.pos"
     path.write_text("\n" + path.read_text())
     assert read_task("MR", folder, True).splits["all"].first[0] == (".",)

@@ -1,6 +1,7 @@
 """Find and read tasks by name: those of SentEval's folder, and probing tasks, a folder with one file per task."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 from structviews.errors import InputError, unknown
@@ -69,8 +70,8 @@ def none_read(folder: Path, reasons: Mapping[str, str]) -> InputError:
     if any((folder / top).is_dir() for top in tops) or reasons.keys().isdisjoint(TASKS):
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         return InputError(f"no task could be read: {next(iter(reasons.values()))}{more}")
-    below = (path for level in ("*", "*/*", "*/*/*") for path in sorted(folder.glob(level)))
-    near = next((path for path in (folder.parent, *below) if any((path / top).is_dir() for top in tops)), None)
+    below = chain.from_iterable(sorted(folder.glob(level)) for level in ("*/", "*/*/", "*/*/*/"))
+    near = next((path for path in chain([folder.parent], below) if any((path / top).is_dir() for top in tops)), None)
     remedy = f"give --senteval {near}" if near else "give the folder with MR/, SICK/, STS/, SentEval's data/downstream"
     return InputError(f"{folder}: none of SentEval's tasks is in this folder: {remedy}")
 
