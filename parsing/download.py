@@ -28,8 +28,8 @@ def download(name: str, model: str, options: Options) -> None:
     except (Exception, SystemExit) as error:
         why = "see above" if isinstance(error, SystemExit) else network_reason(error) or reason(error)
         raise InputError(
-            f"{name}: download failed ({why}): run the command on a machine with a network connection, and give the "
-            "folder with the models with --models"
+            f"{name}: download failed ({why}): check the model's name and the network, or run the command on a machine "
+            "with a connection and give the folder with the models with --models"
         ) from None
 
 

@@ -7,7 +7,7 @@ F features per word, T tags, R relations, C constituent labels.
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from typing import Annotated, Any, NamedTuple
 
@@ -42,18 +42,6 @@ Size = Annotated[int, Meta(ge=1, le=2**24)]
 Fenceposts = tuple[Tensor, Tensor]
 
 
-class Classes(dict[int, str]):
-    """The class of every character, by its code, as ``str.translate`` asks for it; found once for each."""
-
-    def __missing__(self, code: int) -> str:
-        c = chr(code).translate(APOSTROPHES)
-        self[code] = "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c
-        return self[code]
-
-
-CLASSES = Classes()
-
-
 def normalise(word: str) -> str:
     """The form to look up: lower case, plain quotes and brackets, digits as ``0``."""
     lowered = word.lower()
@@ -82,24 +70,22 @@ class Featuriser:
 
     def __call__(self, words: Iterable[str]) -> np.ndarray:
         """Features of words, shape ``(n, 1 + n_hashed)``, int32."""
-        rows = chain.from_iterable(map(self.row, words))
-        return np.fromiter(rows, np.int32).reshape(-1, 1 + self.n_hashed)
-
-    def row(self, word: str) -> tuple[int, ...]:
-        """Features of one word, length ``1 + n_hashed``."""
-        row = self._rows.get(word)
-        if row is None:
-            form = normalise(word)
-            shape = RUN.sub(r"\1", word.translate(CLASSES))
-            pieces = [f"p{form[:k]}" for k in PREFIXES] + [f"s{form[-k:]}" for k in SUFFIXES] + [f"x{shape}"]
-            # A lone surrogate, from a broken source, is hashed like any other character.
-            hashes = (zlib.crc32(piece.encode("utf-8", "surrogatepass")) for piece in pieces)
-            buckets = (i * self.buckets + value % self.buckets for i, value in enumerate(hashes))
-            row = self._ids.get(form, UNKNOWN), *buckets
-            if len(self._rows) >= REMEMBERED_WORDS:
-                self._rows.clear()
-            self._rows[word] = row
-        return row
+        rows = []
+        for word in words:
+            if (row := self._rows.get(word)) is None:
+                form = normalise(word)
+                plain = word.translate(APOSTROPHES)
+                classes = ["X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in plain]
+                shape = RUN.sub(r"\1", "".join(classes))
+                pieces = [f"p{form[:k]}" for k in PREFIXES] + [f"s{form[-k:]}" for k in SUFFIXES] + [f"x{shape}"]
+                # A lone surrogate, from a broken source, is hashed like any other character.
+                hashes = (zlib.crc32(piece.encode("utf-8", "surrogatepass")) for piece in pieces)
+                row = self._ids.get(form, UNKNOWN), *(i * self.buckets + n % self.buckets for i, n in enumerate(hashes))
+                if len(self._rows) >= REMEMBERED_WORDS:
+                    self._rows.clear()
+                self._rows[word] = row
+            rows.append(row)
+        return np.fromiter(chain.from_iterable(rows), np.int32).reshape(-1, 1 + self.n_hashed)
 
 
 @dataclass(frozen=True)
@@ -120,9 +106,6 @@ class ParserConfig:
     relation_dim: Size = 64
     span_dim: Size = 192
     dropout: float = 0.2
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class SharedDropout(nn.Dropout1d):

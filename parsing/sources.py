@@ -17,7 +17,7 @@ from structviews.parsing import text, tokenising
 from structviews.parsing.backends import TREEBANK
 from structviews.parsing.parser import DEFAULTS, Fault, Options, Tokeniser, Unparsed
 from structviews.parsing.specification import Factories, factories, load
-from structviews.parsing.treebank import TreebankSentence, derived_files, is_conllu, read_treebank
+from structviews.parsing.treebank import TreebankSentence, check_files, derived_files, is_conllu, read_treebank
 
 T = TypeVar("T")
 STDIN = "-"
@@ -75,14 +75,15 @@ class ParseText:
     def describe(self) -> dict[str, Any]:
         """The manifest's entries ``parser`` and ``tokeniser``."""
         parser = loaded(self.parser, self.options, self.factories)
+        described = parser.describe()
         if self.tokenised:
             tokeniser = {"name": "whitespace"}
         elif isinstance(parser, Tokeniser):
-            tokeniser = {"name": self.parser.partition("+")[0]}
+            tokeniser = {"name": described["name"].partition("+")[0]}
         else:
             rules = tokenising.rules(self.options.language)
             tokeniser = {"name": rules.name, "version": rules.version}
-        return {"parser": parser.describe(), "tokeniser": tokeniser}
+        return {"parser": described, "tokeniser": tokeniser}
 
 
 @dataclass(frozen=True)
@@ -302,6 +303,7 @@ class TreebankSource:
     """
 
     def __init__(self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language) -> None:
+        check_files(paths)
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
         self.work = TakeTrees(checked(max_tokens), language)

@@ -89,8 +89,8 @@ class EnglishRules:
         self._special = rules["special"]
         self._prefix = re.compile(rules["prefix"]).search
         self._suffix = re.compile(rules["suffix"]).search
-        self._infixes = re.compile(rules["infix"]).finditer
-        self._url = re.compile(rules["url"]).match
+        # Compiled by the first string that they are needed for, which takes 30 ms.
+        self._infix, self._url = rules["infix"], rules["url"]
         self._split: dict[str, set[tuple[str, ...]]] = {}
         for first, *others in rules["split"].values():
             self._split.setdefault(first, set()).add((first, *others))
@@ -108,7 +108,14 @@ class EnglishRules:
                 start += start > 0 and text[start] == " "
                 tokens = self._tokens(text[start:end]) if start < end else []
                 spans += pairwise(accumulate(map(len, tokens), initial=start))
-            found.append(self._with_special(text, spans))
+            words = [text[start:end] for start, end in spans]
+            matches = [
+                (first, first + len(split))
+                for first, word in enumerate(words)
+                for split in self._split.get(word, ())
+                if split == tuple(words[first : first + len(split)])
+            ]
+            found.append(self._with_special(text, spans, matches) if matches else spans)
         return found
 
     def _tokens(self, string: str) -> list[str]:
@@ -126,8 +133,8 @@ class EnglishRules:
                 if suffix and string[: -len(suffix)] in self._special:
                     prefix = ""
             if not prefix and not suffix:
-                if not self._url(string):
-                    cuts = [cut for found in self._infixes(string) for cut in found.span()]
+                if not re.match(self._url, string):
+                    cuts = [cut for found in re.finditer(self._infix, string) for cut in found.span()]
                     before += (string[i:j] for i, j in pairwise([0, *cuts, len(string)]) if i < j)
                     string = ""
                 break
@@ -136,18 +143,12 @@ class EnglishRules:
             string = string[len(prefix) : len(string) - len(suffix)]
         return [*before, *self._special.get(string, [string] * bool(string)), *reversed(after)]
 
-    def _with_special(self, text: str, spans: list[Span]) -> list[Span]:
+    def _with_special(self, text: str, spans: list[Span], matches: list[tuple[int, int]]) -> list[Span]:
         """The tokens of a text, with those of special strings in place of what they were split into.
 
-        Of matches that overlap, the longest or else the first one counts; those that do not count block others too.
+        ``matches`` are the first of such tokens and that after the last. Of matches that overlap, the longest or else
+        the first one counts; those that do not count block others too.
         """
-        tokens = [text[start:end] for start, end in spans]
-        matches = [
-            (first, first + len(split))
-            for first, token in enumerate(tokens)
-            for split in self._split.get(token, ())
-            if split == tuple(tokens[first : first + len(split)])
-        ]
         taken: set[int] = set()
         chosen = []
         for first, after in sorted(matches, key=lambda match: (match[0] - match[1], match[0])):
@@ -198,21 +199,16 @@ def rules(language: str) -> Rules:
     return EnglishRules() if language.partition("-")[0] == ENGLISH else SpacyRules(language)
 
 
-def tokenise(text: str, language: str = ENGLISH) -> tuple[str, ...]:
-    """Tokenise one sentence with the rules for its language."""
-    return tokenise_all([text], language)[0]
-
-
 def tokenise_all(texts: Iterable[str], language: str) -> list[tuple[str, ...]]:
-    """Tokenise many sentences; see :func:`tokenise`.
+    """The words of many sentences by the rules for their language.
 
     Most tokenisers treat each whitespace-separated string independently; others need whole sentences.
     """
     by_string = rules(language).by_string
     sentences = [text.split() if by_string else [text] for text in texts]
     remembered = REMEMBERED[language] if by_string else {}
-    if len(remembered) > REMEMBERED_PIECES:
-        remembered.clear()
+    if len(remembered) > REMEMBERED_PIECES:  # another thread may still read the old ones
+        remembered = REMEMBERED[language] = {}
     # Not the difference of sets, which goes through all remembered ones, for a single sentence too.
     new = [piece for piece in set(chain.from_iterable(sentences)) if piece not in remembered]
     for piece, spans in zip(new, rules(language).spans(map(as_words, new)), strict=True):

@@ -109,6 +109,14 @@ def is_conllu(path: Path) -> bool:
     return path.suffix == ".conllu"
 
 
+def check_files(paths: Sequence[Path]) -> None:
+    """Raise InputError unless these are one ``.conllu`` file, one bracketed file, or one of each."""
+    if not paths or len(paths) > len({is_conllu(path) for path in paths}):
+        raise InputError(
+            f"a treebank is one .conllu file, one bracketed file, or one of each; given: {', '.join(map(str, paths))}"
+        )
+
+
 def derived_files(conllu: Path) -> list[str]:
     """Which of the files beside one another, ``conllu`` and ``ptb``, ``structviews corpus export`` made from trees."""
     _, first = next(_lines(conllu), (1, ""))
@@ -126,12 +134,9 @@ def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
     Raises:
         InputError: if a line is malformed, or the two files differ in tokens or length.
     """
+    check_files(paths)
     conllu = [path for path in paths if is_conllu(path)]
     brackets = [path for path in paths if not is_conllu(path)]
-    if not paths or len(conllu) > 1 or len(brackets) > 1:
-        raise InputError(
-            f"a treebank is one .conllu file, one bracketed file, or one of each; given: {', '.join(map(str, paths))}"
-        )
     pairs: Iterator[tuple[_Annotation | None, _Annotation | None]]
     if conllu and brackets:
         pairs = _aligned(conllu[0], brackets[0])

@@ -304,7 +304,7 @@ def train(args: argparse.Namespace) -> None:
     network = ParserNetwork(config)
     print(f"{len(gum)} + {len(ewt)} sentences, {sum(p.numel() for p in network.parameters()):,} parameters", flush=True)
 
-    parser = BuiltinParser(network, vocabulary | {"config": config.to_dict()})
+    parser = BuiltinParser(network, vocabulary | {"config": vars(config)})
     if vectors:
         begin_with(network, parser.featuriser, vectors)
     data = [encode(part, vocabulary, parser.featuriser) for part in (gum, ewt, silver_sentences(args.silver))]

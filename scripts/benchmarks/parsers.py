@@ -85,7 +85,7 @@ def parse_all(parser: Parser, sentences: list[tuple[str, ...]]) -> None:
 def sample(path: Path, count: int) -> list[ParsedSentence]:
     """The first sentences of a text that are not too long, with the built-in parser's trees."""
     raw = (sentence.text for sentence in text.read_sentences(path, "lines", tokenised=False, language="en"))
-    tokens = (tokenising.tokenise(each) for each in raw)
+    tokens = (tokenising.tokenise_all([each], "en")[0] for each in raw)
     chosen = list(islice((each for each in tokens if len(each) <= LONGEST), count))
     return [each for each in load("builtin").parse(chosen) if isinstance(each, ParsedSentence)]
 

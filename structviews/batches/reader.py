@@ -115,8 +115,7 @@ class CorpusReader:
 
     def documents(self) -> Array:
         """The document number ``(sentences,)``, int32, of every sentence of the corpus."""
-        tables = (self.corpus.shard(i) for i in range(self.corpus.n_shards))
-        return np.concatenate([table["document"].to_numpy() for table in tables])
+        return np.concatenate([table["document"].to_numpy() for table in self.corpus.tables()])
 
     def batch(self, rows: Array) -> Batch:
         """The batch of the sentences with these ascending corpus indices.
@@ -145,24 +144,21 @@ class CorpusReader:
                 for name, (ids, further) in found.items()
             }
             lengths = np.minimum(lengths, self.cut_off)
+        document, position = np.zeros_like(rows), rows
+        if not self.across_documents:
+            document, position = (
+                np.concatenate([getattr(run.shard, name)[run.start : run.stop] for run in runs])
+                for name in ("document", "position")
+            )
         columns = [column for kind in self.needs - {"tokens"} for column in COLUMNS[kind]]
         return assemble(
             {name: WordIds.of(*each) for name, each in found.items()},
             lengths,
-            *self._places(rows, runs),
+            document,
+            position,
             {column: np.concatenate([run.of(column) for run in runs]) for column in columns},
             same,
             pieces,
-        )
-
-    def _places(self, rows: Array, runs: list[Run]) -> tuple[Array, Array]:
-        """The document and the position in it of each of these rows, which runs have."""
-        if self.across_documents:
-            return np.zeros_like(rows), rows
-        shards = [(run.shard, slice(run.start, run.stop)) for run in runs]
-        return (
-            np.concatenate([shard.document[part] for shard, part in shards]),
-            np.concatenate([shard.position[part] for shard, part in shards]),
         )
 
     def _look_up(self, name: str, runs: list[Run]) -> tuple[Array, Array | None]:

@@ -71,6 +71,7 @@ class TreeBatch:
         words: ``(n,)`` word, in text order, of each node that has one: all nodes of dependency
             trees, the leaves of constituency trees.
         levels: start of each level, and the end; level 0 holds the leaves.
+        n_leaves, n_edges: the numbers of leaves and of edges.
         roots: ``(B,)`` root of each sentence.
         parent: ``(N,)`` parent of each node, -1 for a root.
         children: ``(E,)`` child of each edge.
@@ -79,12 +80,14 @@ class TreeBatch:
         siblings: by level, see ``Level``.
         counts: ``(levels, maximum number of children + 1)`` ``siblings``, padded with zeros.
         parent_row: ``(E,)`` parent of each edge, numbered within its level.
-        sides: by level, see ``Level``; empty unless the trees are binary.
+        sides: by level, see ``Level``; empty unless the trees are binary: each inner node has a left and a right child.
     """
 
     rank: Tensor
     words: Tensor
     levels: list[int]
+    n_leaves: int
+    n_edges: int
     roots: Tensor
     parent: Tensor
     children: Tensor
@@ -99,26 +102,13 @@ class TreeBatch:
         """The number N of nodes."""
         return self.levels[-1]
 
-    @property
-    def n_leaves(self) -> int:
-        return self.levels[1]
-
-    @property
-    def binary(self) -> bool:
-        """Whether every inner node has a left and a right child."""
-        return bool(self.sides)
-
-    @property
-    def n_edges(self) -> int:
-        return self.edges[-1]
-
     def upper_levels(self) -> Iterator[Level]:
         """The levels above the leaves, bottom up."""
         for level in range(1, len(self.levels) - 1):
             nodes = slice(self.levels[level], self.levels[level + 1])
             inner = slice(nodes.start - self.n_leaves, nodes.stop - self.n_leaves)
             edges = slice(self.edges[level], self.edges[level + 1])
-            sides = self.sides[level] if self.binary else []
+            sides = self.sides[level] if self.sides else []
             yield Level(nodes, inner, edges, self.siblings[level], self.counts[level], self.parent_row[edges], sides)
 
 
@@ -137,6 +127,7 @@ class NodeRows:
         word_starts: ``(U,)`` start of each distinct word in ``by_word``.
         leaves: ``(leaves,)`` the leaf nodes sorted by row.
         leaf_starts: ``(L,)`` start of each row in ``leaves``.
+        n_leaves: the number L of distinct leaves.
         sides: for binary trees, the numbers of left and of right children among the distinct leaves.
     """
 
@@ -146,12 +137,8 @@ class NodeRows:
     word_starts: Tensor
     leaves: Tensor
     leaf_starts: Tensor
+    n_leaves: int
     sides: list[int]
-
-    @property
-    def n_leaves(self) -> int:
-        """The number L of distinct leaves."""
-        return len(self.leaf_starts)
 
     def at(self, level: Level) -> slice:
         """The rows of a level above the leaves."""
@@ -172,7 +159,7 @@ def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
         n_distinct: number of distinct words.
     """
     of_place = words[trees.words.numpy()]
-    ends = np.cumsum(trees.sides[0] if trees.binary else [], dtype=np.int64)
+    ends = np.cumsum(trees.sides[0] if trees.sides else [], dtype=np.int64)
     side = np.searchsorted(ends, np.arange(trees.n_leaves), side="right")
     leaves = group(of_place[: trees.n_leaves] + n_distinct * side, n_distinct * (len(ends) + 1))
     n_leaves = len(leaves.distinct)
@@ -186,6 +173,7 @@ def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
         word_starts=to_tensor(by_word.starts),
         leaves=to_tensor(leaves.places),
         leaf_starts=to_tensor(leaves.starts),
+        n_leaves=n_leaves,
         sides=np.diff(np.searchsorted(leaves.distinct, n_distinct * np.arange(len(ends) + 1))).tolist(),
     )
 
@@ -263,6 +251,7 @@ def _fields(
 ) -> dict[str, Any]:
     """Fields of a TreeBatch: from nodes sorted by height, edges in sorted numbering, and roots in sentence order."""
     levels = np.searchsorted(height, np.arange(int(height[-1]) + 2))
+    counts = {"n_leaves": int(levels[1]), "n_edges": len(children)}
     roots = rank[is_root]
     parent = np.full(len(order), -1, dtype=np.int64)
     parent[children] = child_parent
@@ -271,7 +260,7 @@ def _fields(
     slot[roots] = len(children) + np.arange(len(roots))
     tensors = {"rank": rank, "roots": roots, "parent": parent, "children": children, "slot": slot}
     tensors["parent_row"] = child_parent - levels[height[child_parent]]
-    return {name: to_tensor(array) for name, array in tensors.items()} | {"levels": levels.tolist()}
+    return {name: to_tensor(array) for name, array in tensors.items()} | {"levels": levels.tolist()} | counts
 
 
 @dataclass(frozen=True)
@@ -350,7 +339,7 @@ def shared_constituency(
     row[own[distinct[order]]] = n_distinct + np.arange(len(distinct))
     rows, children = row[subtree], row[below[order]]
     # Where each kind ends in its level.
-    ends = np.bincount(kinds, minlength=4 * heights.max(initial=0)).reshape(-1, 4).cumsum(axis=1)
+    ends = np.bincount(kinds, minlength=4 * int(heights.max(initial=0))).reshape(-1, 4).cumsum(axis=1)
     occurs = np.zeros((2, n_distinct + 1), dtype=bool)  # the words that are a child on either side
     numbers = np.minimum(children.T, n_distinct)  # the last stands for all inner nodes
     sides = np.arange(2)[:, None]
@@ -410,7 +399,7 @@ def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array
     ends = np.cumsum(sizes)
     edges = np.repeat(starts[distinct] - ends + sizes, sizes) + np.arange(sizes.sum())
     of_inner = of_node[distinct]
-    by_use = np.bincount(uses, minlength=2 * heights.max(initial=0)).reshape(-1, 2)
+    by_use = np.bincount(uses, minlength=2 * int(heights.max(initial=0))).reshape(-1, 2)
     return SharedFamilies(
         [0, *np.concatenate([[len(leaves)], by_use.sum(axis=1)]).cumsum().tolist()],
         to_tensor(rows[rank]),

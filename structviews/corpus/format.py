@@ -1,4 +1,4 @@
-"""The columns of a parsed corpus and the encoding of its shards. The schema is in ``docs/design.md``."""
+"""The columns of a parsed corpus and the encoding of its shards. The schema is in ``docs/cache.md``."""
 
 import json
 import re

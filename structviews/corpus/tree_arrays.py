@@ -47,8 +47,7 @@ def constituency_parents(left: Array, right: Array, lengths: Array) -> Array:
     """
     first = np.repeat(starts_of(2 * lengths - 1), lengths - 1)
     parents = np.full(int((2 * lengths - 1).sum()), -1)
-    for children in (left, right):
-        parents[first + children] = internal_nodes(lengths)
+    parents[first + left] = parents[first + right] = internal_nodes(lengths)
     return parents
 
 

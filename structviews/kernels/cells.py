@@ -253,7 +253,7 @@ def _adder(trees: TreeBatch, level: Level) -> Callable[[Tensor], Tensor]:
     """The sum over each node's children in a level."""
 
     def add(values: Tensor) -> Tensor:
-        if trees.binary:
+        if trees.sides:
             return values.view(-1, 2, values.shape[1]).sum(dim=1)
         first, *others = values.split(level.siblings)
         total: Tensor = first.clone()

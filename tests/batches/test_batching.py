@@ -31,10 +31,7 @@ def reader_and_sentences(request, tmp_path_factory):
 def choices(n):
     """Ascending choices of sentences: within a shard, over shards, with gaps, one, all."""
     rng = np.random.default_rng(0)
-    yield np.arange(2)
-    yield np.array([n - 1])
-    yield np.arange(n)
-    yield np.array([0, n - 1])
+    yield from (np.arange(2), np.array([n - 1]), np.arange(n), np.array([0, n - 1]))
     for _ in range(5):
         yield np.flatnonzero(rng.random(n) < 0.4)
 
@@ -132,14 +129,11 @@ def test_epochs_differ_and_repeat_by_seed_and_number():
     def epoch(seed, number, **how):
         return [batch.tolist() for batch in epoch_batches(np.arange(5000), 50, seed, number, **how)]
 
-    assert epoch(1, 0) == epoch(1, 0)
-    assert epoch(1, 0) != epoch(1, 1)
-    assert epoch(1, 0) != epoch(2, 0)
+    assert epoch(1, 0) == epoch(1, 0) not in (epoch(1, 1), epoch(2, 0))
     firsts = [batch[0] for batch in epoch(1, 0) if batch[-1] - batch[0] == 49]
     assert firsts != sorted(firsts)
-    assert (
-        len({min(batch[0] % 50 for batch in epoch(1, e) if batch[0] >= 50) for e in range(20)}) > 5
-    )  # where it is cut
+    cuts = {min(batch[0] % 50 for batch in epoch(1, e) if batch[0] >= 50) for e in range(20)}
+    assert len(cuts) > 5
     shuffled = epoch(1, 0, shuffled=True)
     assert shuffled == epoch(1, 0, shuffled=True)
     assert all(np.ptp(batch) > 2500 for batch in shuffled)  # from all over the corpus

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from trees_for_tests import SHAPES, gum, sentences
 
 from structviews.batches.batch import collate
+from structviews.parsing.specification import load
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
-
-KINDS = ("dependency", "constituency")
 
 
 def family(word, below):
@@ -97,7 +96,7 @@ def check_families(trees, words, meaning):
     return below
 
 
-kinds = pytest.mark.parametrize("kind", KINDS)
+kinds = pytest.mark.parametrize("kind", ["dependency", "constituency"])
 
 
 @kinds
@@ -112,6 +111,11 @@ def test_random_trees(kind, some):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_shapes(kind, shape):
     check(SHAPES[shape] * 2, kind)
+
+
+def test_a_tree_may_be_deeper_than_a_quarter_of_what_16_bits_hold():
+    trees, _ = merged(load("trivial:chain").parse([["a"] * 8_200]), "constituency", compared_from=10**6)
+    assert len(trees.levels) == 8_200 + 1
 
 
 @kinds

@@ -89,7 +89,7 @@ def check(sentences, kind):
         ]
         assert sides == []
     assert len(list(trees.upper_levels())) == max(heights)
-    assert trees.binary == (kind == "constituency")
+    assert bool(trees.sides) == (kind == "constituency")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -115,7 +115,7 @@ def check_rows(some, kind):
     leaves = [what(place) for place in range(trees.n_leaves)]
     distinct = sorted(set(leaves))
     assert rows.n_leaves == len(distinct)
-    assert rows.sides == ([[side for side, _ in distinct].count(side) for side in (0, 1)] if trees.binary else [])
+    assert rows.sides == ([[side for side, _ in distinct].count(side) for side in (0, 1)] if trees.sides else [])
     inner = range(len(distinct), len(distinct) + len(trees) - trees.n_leaves)
     assert rows.of_nodes.tolist() == [*map(distinct.index, leaves), *inner]
     assert rows.leaves.tolist() == sorted(range(len(leaves)), key=lambda place: (leaves[place], place))

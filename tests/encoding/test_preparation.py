@@ -59,7 +59,7 @@ def asked(monkeypatch):
 
 
 @pytest.mark.usefixtures("asked")
-@pytest.mark.parametrize("named", ["hyphens", "hyphens+trivial:chain"])
+@pytest.mark.parametrize("named", ["hyphens", "hyphens:", "hyphens+trivial:chain"])
 def test_the_parsers_own_tokeniser_is_used_again(tmp_path, named):
     (tmp_path / "a.txt").write_text("one-two-three\nfour-five\n")
     settings = {"parser": named, "layout": "lines", "max_tokens": 9}

@@ -42,7 +42,7 @@ def random_parser(scale=0.3):
     network = ParserNetwork(config)
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=scale)
-    return BuiltinParser(network, SETTINGS | {"config": config.to_dict()})
+    return BuiltinParser(network, SETTINGS | {"config": vars(config)})
 
 
 @pytest.fixture(scope="module")

@@ -127,8 +127,7 @@ def test_a_shard_that_kills_every_worker_is_one_line(cluster, text, tmp_path, mo
 
 def test_workers_with_another_parser_are_refused(text):
     work = text_source(text).work
-    job = work.describe()
-    job["parser"] = job["parser"] | {"version": "2"}
+    job = work.describe() | {"parser": {"version": "2"}}
     with pytest.raises(InputError, match=r"workers differ in their parser .*'version': '2'"):
         pipeline.parse_shard(work, job, [])
 

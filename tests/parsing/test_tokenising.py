@@ -14,14 +14,24 @@ from structviews.runtime.documents import read_json
 
 def test_drawn_lines_and_data_are_words():
     line, data = "(" * 10_000, '{"a":' * 2000
-    assert tokenising.tokenise(f"{line} a ({data}.") == (line, "a", f"({data}.")
-    assert tokenising.tokenise(f"{line[:9]}a") == (*line[:9], "a")
+    drawn, marks = tokenising.tokenise_all([f"{line} a ({data}.", f"{line[:9]}a"], "en")
+    assert (drawn, marks) == ((line, "a", f"({data}."), (*line[:9], "a"))
     chinese = "你好，" * 2000
     assert tokenising.as_words(chinese) == chinese
 
 
+def test_a_thread_that_empties_the_memory_takes_no_words_from_another(monkeypatch):
+    def meanwhile(word):
+        monkeypatch.setattr(tokenising, "REMEMBERED_PIECES", 0)
+        return tokenising.tokenise_all([], "en") or word
+
+    tokenising.tokenise_all(["a"], "en")
+    monkeypatch.setattr(tokenising, "as_words", meanwhile)
+    assert tokenising.tokenise_all(["a gnu's"], "en") == [("a", "gnu", "'s")]
+
+
 def test_words_are_those_of_the_language():
-    assert tokenising.tokenise("Ich geh's z.B. an.", "de") == ("Ich", "geh's", "z.B.", "an", ".")
+    assert tokenising.tokenise_all(["Ich geh's z.B. an."], "de") == [("Ich", "geh's", "z.B.", "an", ".")]
     assert tokenising.rules("de").name == "spacy.blank('de')"
     assert tokenising.rules("en-gb").name == tokenising.rules("en").name == "English rules of spaCy"
 

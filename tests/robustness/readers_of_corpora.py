@@ -111,7 +111,7 @@ def tiny_parser(folder: Path, shared: Shared) -> None:
         relation_dim=4, span_dim=4,
     )  # fmt: skip
     torch.manual_seed(3)
-    settings = {"version": "1", **names, "config": config.to_dict()}
+    settings = {"version": "1", **names, "config": vars(config)}
     BuiltinParser(ParserNetwork(config), settings).save(folder / "parser")
 
 
