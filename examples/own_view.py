@@ -40,9 +40,8 @@ class Arcs(View):
 
     def forward(self, words, batch, ids, states=False):
         vectors = words.lookup(ids)  # (n, word_dim): the words of all sentences, one below the other
-        trees = batch.trees(
-            "dependency"
-        )  # nodes by height: `rank` is the node of each word, `words` the word of a node
+        # Nodes by height: `rank` is the node of each word, `words` the word of a node.
+        trees = batch.trees("dependency")
         parent = trees.parent[trees.rank]  # (n,) the node above each word, -1 above a root
         heads = self.head(vectors)[trees.words[parent]] * (parent >= 0)[:, None]
         arcs = torch.relu(self.word(vectors) + heads)

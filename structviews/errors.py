@@ -1,6 +1,6 @@
 """Errors that the user can fix."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import wraps
@@ -59,23 +59,24 @@ def names_checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        check_names(function.__qualname__, kwargs, known)
+        if not kwargs.keys() <= set(known):
+            raise unexpected(function.__qualname__, kwargs, known)
         return function(*args, **kwargs)
 
     return checked
 
 
-def check_names(function: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise TypeError for the first name that is not known; it names the nearest one, or all."""
-    known = list(known)
-    for name in given:
-        if name not in known:
-            near = nearest(name, known, ALIKE)
-            remedy = f"did you mean {near!r}?" if near else f"it takes {', '.join(known)}"
-            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}: {remedy}")
+def unexpected(function: str, names: Iterable[str], known: Collection[str]) -> TypeError:
+    """The error for the first of some names that is not known; it names the nearest one, or all."""
+    name = next(each for each in names if each not in known)
+    near = nearest(name, known, ALIKE)
+    remedy = f"did you mean {near!r}?" if near else f"it takes {', '.join(known)}"
+    return TypeError(f"{function}() got an unexpected keyword argument {name!r}: {remedy}")
 
 
 def replaced(function: str, settings: D, changes: Mapping[str, Any]) -> D:
-    """A dataclass with some fields changed, which are keyword arguments of a function; see ``check_names``."""
-    check_names(function, changes, [field.name for field in fields(settings)])
+    """A dataclass with some fields changed, which are keyword arguments of a function; see ``names_checked``."""
+    known = [field.name for field in fields(settings)]
+    if not changes.keys() <= set(known):
+        raise unexpected(function, changes, known)
     return replace(settings, **changes)

@@ -10,7 +10,7 @@ PACKAGES = {"structviews": ROOT / "structviews", "structviews.parsing": ROOT / "
 # runs the demonstration.
 USES_PARSING = re.compile(
     r"structviews\.(cli\..*|demo\.job|report\.page|serving\.served|encoding\.(embedder|preparation|sentence_encoder)"
-    r"|recipes\.(beginning|rates|reproduction|stages)"
+    r"|recipes\.(reproduction|stages)"
     r"|encoding\.kinds(\.\w+)?|adapters\.(mteb|sentence_transformers))"
 )
 
@@ -66,9 +66,9 @@ def floor_of(module, order):
     return order.index(parts[1]) if len(parts) > 1 and parts[1] in order else len(order)
 
 
-def test_every_room_is_on_a_floor():
-    rooms = {name.split(".")[1] for name in MODULES if "." in name} - {"__main__"}
-    assert sorted(floors()) == sorted(rooms)
+def test_every_folder_is_on_a_floor():
+    folders = {name.split(".")[1] for name in MODULES if "." in name} - {"__main__"}
+    assert sorted(floors()) == sorted(folders)
 
 
 def test_no_arrow_goes_up():

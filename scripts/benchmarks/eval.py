@@ -164,10 +164,10 @@ def word_features(task: Task, dim: int, words: Path | None) -> dict[str, Vectors
 
 
 def scikit_fit(
-    features: np.ndarray, labels: np.ndarray, strength: float, tolerance: float, steps: int = 100_000
+    features: np.ndarray, labels: np.ndarray, strength: float, tolerance: float
 ) -> tuple[LogisticRegression, float]:
     """scikit-learn's fit of features (n, d), and its objective: log losses and ``|w|^2 / (2 C)``."""
-    model = LogisticRegression(C=strength, tol=tolerance, max_iter=steps).fit(features, labels)
+    model = LogisticRegression(C=strength, tol=tolerance, max_iter=100_000).fit(features, labels)
     losses = -model.predict_log_proba(features)[np.arange(len(labels)), labels]
     return model, float(losses.sum() + (model.coef_**2).sum() / (2 * strength))
 

@@ -23,8 +23,6 @@ corpus_app = typer.Typer(help="Merge, describe and export parsed corpora; store 
 app.add_typer(corpus_app, name="corpus")
 
 NO_CORPUS = "make one with `structviews parse`, or give a sentence with --text"
-
-
 TreeKind = StrEnum("TreeKind", ["constituency", "dependency"])
 
 

@@ -55,6 +55,13 @@ ProtocolName = Annotated[
 Ensemble = Annotated[
     bool | None, typer.Option("--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.")
 ]
+FittedOn = Annotated[
+    Fitted | None,
+    typer.Option(
+        help="Fit the removed component on each task's own sentences, or on each of its splits and sides alone "
+        "(part), as papers do, not on training sentences (no)."
+    ),
+]
 External = Annotated[
     Path | None, typer.Option(help="X.npy: score these external vectors, one row per line of X.txt next to it.")
 ]
@@ -85,13 +92,7 @@ def evaluate_runs(
         Path | None, typer.Option(help="Folder to save the vectors and their sentences in.")
     ] = None,
     view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
-    transductive: Annotated[
-        Fitted | None,
-        typer.Option(
-            help="Fit the removed component on each task's own sentences, or on each of its splits and sides alone "
-            "(part), as papers do, not on training sentences (no).",
-        ),
-    ] = None,
+    transductive: FittedOn = None,
     precision: Precision = "auto",
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
@@ -134,20 +135,14 @@ def evaluate_runs(
     changes |= {"transductive": bool(fitted_on)} if transductive else {}
     scored = Scored(view, changes, written(chosen | dict(flags)), limit, precision, fitted_on == "part")
     average = second.ensemble if ensemble is None else ensemble
-    options = {
-        "scored": scored,
-        "protocol": followed,
-        "ensemble": average,
-        "trees": trees,
-        "save_vectors": save_vectors,
-    }
-    n_scored = sum(score_with_bar(run, found, unavailable, errors, **options) for run in runs)
+    how = {"scored": scored, "protocol": followed, "ensemble": average, "trees": trees, "save_vectors": save_vectors}
+    n_scored = sum(score_with_bar(run, found, unavailable, errors, **how) for run in runs)
     print_scores(runs, "rich")
     names = " ".join(map(typeable, runs))
     if len(runs) == 2:
         suggest("Next, test whether they differ:", f"structviews compare {names}")
     else:
-        suggest("Next, see them on a page:", f"structviews report {names}")
+        suggest("Next, see the scores with intervals and the papers' results:", f"structviews report {names}")
     if not n_scored:
         raise typer.Exit(2)
 

@@ -18,7 +18,6 @@ app = typer.Typer()
 parser_app = typer.Typer(help="Download models for other libraries' parsers.", no_args_is_help=True)
 app.add_typer(parser_app, name="parser")
 
-
 TextFormat = StrEnum("TextFormat", ["lines", "prose"])
 Compression = StrEnum("Compression", ["zstd"])
 ParseEngine = StrEnum("ParseEngine", ["local", "ray"])

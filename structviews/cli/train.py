@@ -79,9 +79,10 @@ def train_views(
     if ranks.leads:
         say(str(runs[0]))
         suggest(
-            "Next, score it, or encode your own sentences:",
+            "Next, score it, encode your own sentences, or load it in Python:",
             f"structviews eval {typeable(runs[0])} --senteval DIR",
             f"structviews encode {typeable(runs[0])} sentences.txt -o vectors.npy",
+            f'from structviews import Embedder; embedder = Embedder.load("{runs[0]}")',
         )
 
 

@@ -133,11 +133,11 @@ def probe(
     return Probe(proportion(correct, documents), proportion(majority, documents))
 
 
-def random_bag(texts: Sequence[Sequence[str]], dim: int, seed: int = 0) -> NDArray[np.float32]:
+def random_bag(texts: Sequence[Sequence[str]], dim: int) -> NDArray[np.float32]:
     """Mean of a random normal vector per word form; (n, dim). Captures word overlap only."""
     ids: dict[str, int] = {}
     words = np.array([ids.setdefault(word, len(ids)) for words in texts for word in words])
-    table = np.random.default_rng(seed).standard_normal((len(ids), dim), dtype=np.float32)
+    table = np.random.default_rng(0).standard_normal((len(ids), dim), dtype=np.float32)
     lengths = np.array([len(words) for words in texts])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     means: NDArray[np.float32] = np.add.reduceat(table[words], starts, axis=0) / lengths[:, None]

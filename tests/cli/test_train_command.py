@@ -56,7 +56,8 @@ def test_views_are_trained_and_sentences_encoded(command, corpus, tmp_path):
     assert said == "error: runs/dep-const: holds a run with seed = 3, not 9: give another folder with --out"
     longer = command("train", "--resume", run, "--epochs", "3")
     assert longer.code == 0
-    assert [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()] == [1, 2, 3]
+    # The last step of each command is logged, and what is held out after each epoch.
+    assert [json.loads(line)["step"] for line in (run / "log.jsonl").read_text().splitlines()] == [1, 1, 2, 3, 3]
     by_file = command("train", "--config", run / "config.toml", "--views", "bow,seq", "--seed", "4")
     assert (by_file.code, by_file.output) == (0, b"runs/bow-seq\n")
     assert Embedder.load(tmp_path / "runs" / "bow-seq").config.optimisation.seed == 4

@@ -113,7 +113,7 @@ def test_a_part_runs_small_and_tells_what_it_measured(bench, module, monkeypatch
 
 
 def test_training_is_measured_with_what_training_needs():
-    """A GPU machine may have nothing but PyTorch, numpy, pyarrow and safetensors."""
+    """A GPU machine may have no more: no command line, no scores, no other parsers."""
     missing = ("dgl", "nltk", "rich", "scipy", "sklearn", "spacy", "typer")
     code = f"import sys; sys.modules.update(dict.fromkeys({missing})); import bench, benchmarks.train; print('ok')"
     run = subprocess.run([sys.executable, "-c", code], cwd=SCRIPTS, capture_output=True, text=True, check=False)
