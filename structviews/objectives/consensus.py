@@ -70,6 +70,11 @@ class ConsensusConfig(Settings):
         file_only=True,
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.window % 2:
+            raise InputError(f"window = {self.window}: give an even number of sentences, or 0 for the batch")
+
 
 @OBJECTIVES.register("consensus")
 class Consensus(Contrastive):

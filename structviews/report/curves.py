@@ -50,7 +50,7 @@ def curves(name: str, entries: Sequence[dict[str, Any]]) -> list[Curve]:
                 found.setdefault((entry["kind"], metric), []).append((entry["step"], float(value)))
     drawn = []
     for (kind, metric), points in found.items():
-        # With several channels, names of metrics begin with the channel (see ``log.flat``).
+        # With several channels, names of metrics begin with the channel (see ``trainer.flat``).
         channel, _, own = metric.rpartition(".") if kind != "evaluation" else ("", "", metric)
         # Equal groups of points, of which the last may be smaller, become their means.
         table = np.array(points, dtype=np.float64)

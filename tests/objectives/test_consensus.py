@@ -139,6 +139,11 @@ def test_a_fixed_temperature_does_not_learn():
     assert run.warning({"temperature": TEMPERATURES[0]}) == ""
 
 
+def test_a_window_has_two_halves():
+    with pytest.raises(InputError, match="window = 3: give an even number"):
+        objective(window=3)
+
+
 @every_agreement
 def test_the_number_of_views_that_an_agreement_takes(agreement):
     single = agreement == "single"
