@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from structviews.evaluation.scores.intervals import holm
-from studies.rows import Plan, Row, Run
+from studies.rows import INNER, Plan, Row, Run
 
 # The tasks whose mean is a study's main score, and the score of retrieval.
 TASKS = ("MR", "SUBJ", "TREC", "SICK-R", "SICK-E", "STS-B", "STS14", "SICK14")
@@ -150,10 +150,10 @@ class Draws:
     def deviation(self, score: str) -> tuple[float, int]:
         """Standard deviation over seeds, pooled over the rows that have several, and its degrees of freedom.
 
-        What consists of views of other rows has their seeds, and is left out.
+        What consists of views of other rows has their seeds, and is left out; so are rows that came later.
         """
         squares, freedom = 0.0, 0
-        for runs in (runs for row, runs in self.runs.items() if row.trained):
+        for runs in (runs for row, runs in self.runs.items() if row.trained and row.critic == INNER):
             values = self._values[score][[self._indices[run] for run in runs], 0]
             squares += float(((values - values.mean()) ** 2).sum())
             freedom += len(runs) - 1

@@ -209,10 +209,9 @@ def critics(found: Found) -> Iterator[str]:
     yield from compared(found, [(main, other) for other in others])
     rows = []
     theirs = {key: row.cells[-1] for key, row in published_rows(SENTEVAL.parts.keys(), [SENTEVAL]).items()}
-    own = {row.views: row for row in plan.table}
     for views, name in zip(SIX, THEIR_NAMES, strict=True):
         bilinear = found.draws.estimate(with_critic[views], MEAN) if views in with_critic else None
-        inner = found.draws.estimate(own[views], MEAN)
+        inner = found.draws.estimate(row_of(plan, views), MEAN)
         figures = [str(theirs["T", f"{name} (UMBC 40M)"]), spread(inner, brief=True)]
         rows.append([views, *figures, spread(bilinear, brief=True) if bilinear else ""])
     yield from paragraph(
