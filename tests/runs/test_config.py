@@ -27,7 +27,7 @@ OTHERS |= SIMILARITY | VIEW_WEIGHTS
 # Settings that only some objectives have.
 OF_OBJECTIVES = [
     {"objective": "consensus", "agreement": "skip", "include_self": False, "temperature": 0.5},
-    {"objective": "consensus", "learn_temperature": False, "power_iterations": 0, "over_contexts": "sum", "window": 3},
+    {"objective": "consensus", "learn_temperature": False, "power_iterations": 0, "over_contexts": "sum", "window": 4},
     {"objective": "generative", "noise_words": 4, "parseval": 0.5, "draw": "batch"},
     {"objective": "pairwise", "other_contexts": "left-out"},
     {"objective": "simcse", "views": ("transformer",), "encoder": "x/y", "temperature": 0.1, "head": False},
