@@ -100,12 +100,11 @@ def sentences_of_tasks(senteval: Path | None, probing: Path | None, tasks: str) 
 
 def task_names(tasks: str, senteval: Path | None, probing: Path | None) -> list[str]:
     """The named tasks; if none is named, all that the folders may contain."""
-    from structviews.evaluation.senteval.tasks.finding import known_tasks, probing_files
-    from structviews.evaluation.senteval.tasks.finding import task_names as all_tasks
+    from structviews.evaluation.senteval.tasks.finding import known_tasks, probing_files, tasks_in
 
     if not senteval and not probing:
         raise InputError("no tasks: give --senteval with the folder of SentEval's tasks, --probing, or both")
-    every = [*(all_tasks() if senteval else ()), *(probing_files(probing) if probing else ())]
+    every = [*(tasks_in(senteval) if senteval else ()), *(probing_files(probing) if probing else ())]
     return list(dict.fromkeys(known_tasks(names_in(tasks), senteval, probing))) or every
 
 

@@ -11,8 +11,8 @@ from structviews.encoding.kinds.baseline import BASELINE
 from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
 from structviews.evaluation.scores.rendering import as_markdown
-from structviews.evaluation.scores.results import all_results
-from structviews.evaluation.scores.tables import factor, in_order, score_table, shown_scores
+from structviews.evaluation.scores.results import all_results, shown_scores
+from structviews.evaluation.scores.tables import factor, in_order, score_table
 from structviews.hub.portable import read_sources, summed, trained_parts
 from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views

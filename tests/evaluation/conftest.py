@@ -1,6 +1,7 @@
 """A run, small folders in SentEval's layout, and encoders that need no model."""
 
 import hashlib
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from corpora import small_config, topic_corpus
 from structviews.evaluation.senteval.tasks.downstream import STS_SETS
 from structviews.training.loop import train
 
+SAMPLES = Path(__file__).resolve().parents[2] / "data" / "structure"
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "senteval"
 
 
@@ -96,6 +98,8 @@ def folder(tmp_path: Path) -> Path:
             write(root / f"STS/{year}-en-test/STS.input.{data_set}.txt", pairs)
             grades = ["" if i == 3 else f"{i % 5}" for i in range(10 + k)]
             write(root / f"STS/{year}-en-test/STS.gs.{data_set}.txt", grades)
+    for file in SAMPLES.iterdir():
+        shutil.copy(file, root)
     return root
 
 

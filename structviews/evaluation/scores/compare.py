@@ -8,8 +8,8 @@ import numpy as np
 
 from structviews.errors import InputError
 from structviews.evaluation.scores.intervals import FIXED_MODELS, Difference, holm, paired_differences
-from structviews.evaluation.scores.results import all_results, load_predictions, load_results
-from structviews.evaluation.scores.tables import factor, in_order, partial_notes, shown_scores
+from structviews.evaluation.scores.results import all_results, load_predictions, load_results, shown_scores, signature
+from structviews.evaluation.scores.tables import factor, in_order, partial_notes
 from structviews.runs.settings_file import read_settings
 from structviews.runtime.terminal import Table as RichTable
 
@@ -74,7 +74,8 @@ def compare_runs(first: Path, second: Path) -> Comparison:
             raise InputError(f"{first}: no known score of {task}: run structviews eval {first} again")
         differences += [(task, *each) for each in paired_differences(scores, *tested).items()]
     adjusted = holm([difference.p for *_, difference in differences])
-    notes = [f"A: {first}; B: {second}", *NOTES]
+    signed = zip("AB", (first, second), results, strict=True)
+    notes = [*(f"{name}: {run}, {signature(result, tasks)}" for name, run, result in signed), *NOTES]
     for run, result in zip((first, second), results, strict=True):
         if left_out := [task for task in result["tasks"] if task not in tasks]:
             notes.append(f"{run}: not compared: {', '.join(left_out)}; one of the runs has no score or no predictions")

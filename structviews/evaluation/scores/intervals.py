@@ -187,6 +187,13 @@ def _metric(kind: str, weights: np.ndarray, predicted: np.ndarray, gold: np.ndar
     elif kind == "f1":
         named = weights @ predicted + weights @ gold
         score = 200 * np.divide(weights @ (predicted * gold), named, out=np.zeros_like(named), where=named > 0)
+    elif kind == "ap":
+        # At each distinct prediction, from the highest on: those predicted so far, and the true ones among them.
+        order = np.argsort(-predicted, kind="stable")
+        ends = np.flatnonzero(np.diff(predicted[order], append=np.nan) != 0)
+        named, true = (np.cumsum(each[:, order], axis=1)[:, ends] for each in (weights, weights * gold))
+        precision = np.divide(true, named, out=np.zeros_like(named), where=named > 0)
+        score = 100 * (np.diff(true, prepend=0) * precision).sum(1) / true[:, -1]
     elif kind == "mse":
         score = (weights @ (predicted - gold) ** 2) / weights.sum(1)
     elif kind == "pearson":

@@ -31,4 +31,16 @@ SENTEVAL = Mean(
     "mean of 7 tasks, the scores of MRPC and of SICK-R averaged first, squared errors as 100 - 100 mse",
     dict.fromkeys(BINARY, ("accuracy",)) | {"MRPC": ("accuracy", "f1"), "SICK-R": ("pearson", "spearman", "mse")},
 )
-MEANS = (SENTEVAL,)
+# SimCSE (Gao et al., 2021), tables 5 and appendix E, and those who follow it.
+YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
+STS = Mean(
+    "STS mean",
+    "mean of Spearman's correlations x 100 of STS12 to STS16, STS-B and SICK-R by the protocol simcse",
+    dict.fromkeys((*YEARS, "STS-B", "SICK-R"), ("spearman all",)),
+)
+TRANSFER = Mean(
+    "transfer mean",
+    "mean accuracy of MR, CR, SUBJ, MPQA, SST2, TREC and MRPC",
+    dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"), ("accuracy",)),
+)
+MEANS = (STS, TRANSFER, SENTEVAL)

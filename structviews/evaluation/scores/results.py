@@ -4,6 +4,7 @@
 """
 
 import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
@@ -11,11 +12,15 @@ import numpy as np
 
 from structviews.evaluation.scores.intervals import Tested
 from structviews.runs.folder import RESULTS, RETRIEVAL, model_checksum, weight_files
-from structviews.runtime.documents import read_sealed, write_json
+from structviews.runtime.documents import checksum, read_sealed, write_json
 from structviews.runtime.files import writing
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
 
 FORMAT = 1
+# In the description of vectors, see ``Embedder.description``.
+HALF = "bf16"
+# Of the digest of data in a signature.
+DIGITS = 8
 # The task of structviews tasks captions, whose scores are kept with those of eval.
 CAPTION_TASK = "COCO"
 PREDICTED, GOLD, SEPARATOR = "predicted", "gold", "/"
@@ -81,6 +86,8 @@ def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dic
     with writing(Path(run) / name, PATIENCE), writing(path, PATIENCE):
         results = {**results, "model": model_checksum(run)}
         predictions: Predictions = results.pop("predictions", {})
+        tasks = {task: entry | {"signature": signature(results, [task])} for task, entry in results["tasks"].items()}
+        results["tasks"] = tasks
         earlier = load_results(run, name)
         same = ("format", "model", "protocol", "representation")
         if earlier and all(earlier.get(key) == results.get(key) for key in same):
@@ -99,6 +106,37 @@ def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dic
         results["unavailable"] = {k: why for k, why in results["unavailable"].items() if k not in results["tasks"]}
         write_json(Path(run) / name, results)
     return results
+
+
+def shown_scores(scores: Collection[str]) -> list[str]:
+    """Which of a task's scores the table shows."""
+    for name in ("pearson mean", "pearson", "spearman all", "ap"):
+        if name in scores:
+            return [name]
+    shown = ("accuracy", "f1", "image to text R@1", "text to image R@1")
+    return [name for name in shown if name in scores]
+
+
+def signature(results: Mapping[str, Any], tasks: Sequence[str]) -> str:
+    """One line that says by what tasks were scored: scores of equal signatures can be compared.
+
+    It has the task or how many, the digest of their data, the protocol, the scores that tables show, the precision, the
+    representation, and the version. After the signatures of sacreBLEU (Post, 2018).
+    """
+    entries = [results["tasks"][task] for task in tasks]
+    shown = dict.fromkeys(name for entry in entries for name in shown_scores(entry["scores"]))
+    words = results.get("representation", "vector").split(", ")
+    versions = dict.fromkeys(entry.get("versions", {}).get("structviews", "unknown") for entry in entries)
+    parts = {
+        "data": checksum({task: results["tasks"][task].get("data", {}) for task in tasks})[:DIGITS],
+        "protocol": results.get("protocol", {}).get("name", "senteval"),
+        "scores": ", ".join(shown),
+        "precision": HALF if HALF in words else "fp32",
+        "vectors": ", ".join(word for word in words if word != HALF),
+        "structviews": ", ".join(versions),
+    }
+    named = tasks[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
+    return "|".join([named, *(f"{name}:{value}" for name, value in parts.items())])
 
 
 def results_name(*differences: str) -> str:

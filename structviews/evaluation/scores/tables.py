@@ -11,8 +11,8 @@ from typing import Any
 
 from structviews.evaluation.scores.means import MEANS, Mean
 from structviews.evaluation.scores.published import Published, papers, published
-from structviews.evaluation.scores.results import CAPTION_TASK, all_results
-from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
+from structviews.evaluation.scores.results import CAPTION_TASK, HALF, all_results, shown_scores, signature
+from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL, SIMCSE
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.downstream import SMT, STS_SETS
 from structviews.evaluation.senteval.tasks.finding import PROBING, task_names
@@ -25,10 +25,8 @@ PARTIAL = "*"
 # Marks of a score: the best of its column, and within the interval of the best.
 BEST, TIE = "best", "tie"
 # Marks of published means that are not quite those of SentEval's data sets.
-WEIGHTED, WITH_SMT = "†", "‡"
+WEIGHTED, WITH_SMT, ALL_PAIRS = "†", "‡", "§"
 SMT_NOTE = f"{WITH_SMT}: with the SMT set of 2013, which SentEval lacks"
-# In the description of vectors, see ``Embedder.description``.
-HALF = "bf16"
 FIXED = ("run", "views", "dim")
 COUNT = "n"
 SEEDS = "runs that differ only in their seed share a row: mean ± sample standard deviation over n runs"
@@ -42,7 +40,12 @@ MEANINGS = {
     tuple(STS_SETS): "Pearson x 100 of cosines, unweighted mean over the year's data sets",
     ("SICK14", "STS-B-cos"): "Pearson x 100 of the test pairs' cosines",
     (CAPTION_TASK,): "R@1 of captions by image/of images by caption",
+    ("PAWS-X",): "average precision x 100 of the cosine",
 }
+# What the numbers of similarity tasks are by a protocol that learns nothing.
+OF_COSINES = (
+    "rows by simcse: Spearman x 100 of cosines over all pairs of a year, and of STS-B's and SICK-R's test pairs"
+)
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,12 @@ def score_table(
     rows = [_row(group, tasks, means, intervals, counted) for group in groups]
     wanted = published_rows(tasks, means) if published else {}
     from_papers = {key: row for key, row in wanted.items() if published in (True, key[1])}
-    legend = meanings([name for i, name in enumerate(tasks) if any(row.cells[i].figures for row in rows)])
+    learnt = [result for result in results if _protocol(result) != SIMCSE.name]
+    legend = meanings([name for name in tasks if any(name in result["tasks"] for result in learnt)])
+    legend += [OF_COSINES] if len(learnt) < len(results) else []
+    found = [(name, result["tasks"].get(name, {}).get("chance")) for name in tasks for result in results]
+    if by_chance := [f"{name} {chance:.1f}" for name, chance in found if chance is not None]:
+        legend.append(f"an arbitrary choice has {', '.join(dict.fromkeys(by_chance))}")
     legend += [f"{mean.name}: {mean.meaning}" for mean in means]
     legend += [SMT_NOTE] if any(WITH_SMT in cell.suffix for row in rows for cell in row.cells) else []
     legend += [SEEDS] if counted and tasks else []
@@ -138,13 +146,18 @@ def score_table(
         legend.append(INTERVALS)
     legend += [note for result in results for note in partial_notes(result, tasks)]
     legend += [*grid_end_notes(results, tasks), *_published_legend([paper for paper, _ in from_papers])]
+    legend += [f"signature of {', '.join(names)}: {line}" for line, names in _signatures(scored, tasks).items()]
     empty = ("",) if counted else ()
     return ScoreTable(
         [*FIXED, *([COUNT] if counted else []), *tasks, *(mean.name for mean in means)],
         _marked(rows),
         [Row((*row.labels, *empty), row.cells) for row in from_papers.values()],
         list(dict.fromkeys(legend)),
-        list(dict.fromkeys(note for run, result in scored for note in _notes(run, result, tasks))),
+        list(
+            dict.fromkeys(
+                note for run, result in scored for note in _notes(run, result, _wanted(result, results, tasks))
+            )
+        ),
     )
 
 
@@ -152,15 +165,6 @@ def in_order(tasks: Collection[str]) -> list[str]:
     """The tasks in table order: SentEval's first, then others by name."""
     first = [name for name in (*task_names(), *PROBING) if name in tasks]
     return first + sorted(set(tasks) - set(first))
-
-
-def shown_scores(scores: Collection[str]) -> list[str]:
-    """Which of a task's scores the table shows."""
-    for name in ("pearson mean", "pearson"):
-        if name in scores:
-            return [name]
-    shown = ("accuracy", "f1", "image to text R@1", "text to image R@1")
-    return [name for name in shown if name in scores]
 
 
 def factor(score: str) -> int:
@@ -189,6 +193,15 @@ def _variant(result: dict[str, Any] | None) -> list[str]:
     """The representation and the protocol of a result, if they are not the default ones."""
     named = ((result.get("representation", "vector"), "vector"), (_protocol(result), SENTEVAL.name)) if result else ()
     return [name for name, usual in named if name != usual]
+
+
+def _signatures(scored: Sequence[Scored], tasks: Sequence[str]) -> dict[str, list[str]]:
+    """The names of rows by the signature of their scores: rows of one signature can be compared."""
+    found: dict[str, list[str]] = {}
+    for run, result in scored:
+        if result and (own := [task for task in tasks if task in result["tasks"]]):
+            found.setdefault(signature(result, own), []).append(run.resolve().name)
+    return {line: list(dict.fromkeys(names)) for line, names in found.items()}
 
 
 def _row_name(name: str, result: dict[str, Any] | None) -> str:
@@ -314,6 +327,12 @@ def _marked_column(cells: Sequence[Cell]) -> list[Cell]:
     return [Cell(tuple(map(marked, cell.figures, best)), cell.suffix) if cell in whole else cell for cell in cells]
 
 
+def _wanted(result: dict[str, Any] | None, results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:
+    """The tasks that a result is asked for: those that some result by the same protocol has, or says why not."""
+    same = [each for each in results if result is None or _protocol(each) == _protocol(result)]
+    return [task for task in tasks if any(task in each["tasks"] or task in each["unavailable"] for each in same)]
+
+
 def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> list[str]:
     """Reasons for the missing scores of one run."""
     name = run.resolve().name
@@ -404,9 +423,10 @@ def _published_figures(figures: dict[str, Published], task: str) -> tuple[list[P
             ([f"{task}/{name}" for name in STS_SETS[task]], ""),
             ([f"{task} mean"], WITH_SMT * (task == "STS13")),
             ([f"{task} weighted mean"], WEIGHTED),
+            ([f"{task} spearman all"], ALL_PAIRS),
         ]
     else:
-        kinds = (("accuracy", "f1"), ("accuracy",), ("pearson",))
+        kinds = (("accuracy", "f1"), ("accuracy",), ("pearson",), ("spearman all",))
         alternatives = [([f"{task} {kind}" for kind in each], "") for each in kinds]
     for measures, mark in alternatives:
         if all(measure in figures for measure in measures):
@@ -432,5 +452,6 @@ def _published_legend(of: Sequence[str]) -> list[str]:
     return [
         f"published: by the papers' own protocols, with paper and tables (S1: table 1 of the supplement): {sources}",
         "published STS: unweighted mean of the scores for SentEval's data sets, or the published mean "
-        f"({WITH_SMT} with the SMT set of 2013, {WEIGHTED} weighted by numbers of pairs)",
+        f"({WITH_SMT} with the SMT set of 2013, {WEIGHTED} weighted by numbers of pairs, {ALL_PAIRS} Spearman's "
+        "correlation over all pairs)",
     ]

@@ -33,6 +33,8 @@ OnStage = Callable[[str], None]
 SENTENCES_AT_ONCE = 4096
 # The entries of the results that are keyed by task.
 BY_TASK = ("tasks", "unavailable", "predictions")
+# Kinds of tasks that have the representation for similarity.
+BY_COSINE = ("similarity", "structure")
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,12 @@ def evaluate_each(
     progress: OnStage = lambda stage: None,
 ) -> Iterator[dict[str, Any]]:
     """Yield the results of each task as soon as it is scored; ``similarity`` encodes the similarity tasks instead."""
+    tasks = [protocol.seen(task) for task in tasks]
     parts = by_encoder(tasks, similarity is not None)
     encoders = [encoder, similarity or encoder]
     vectors_of_part = [task_vectors(each, part, progress) for each, part in zip(encoders, parts, strict=True)]
     for task in tasks:
-        part = similarity is not None and task.kind == "similarity"
+        part = similarity is not None and task.kind in BY_COSINE
         start = time.perf_counter()
         vectors = next(vectors_of_part[part])
         ends = np.cumsum(encoders[part].widths, dtype=int)[:-1]  # of the columns of ensemble members
@@ -175,7 +178,7 @@ def by_encoder(tasks: Sequence[Task], own_similarity: bool) -> tuple[list[Task],
     """The tasks in two parts, the second of which has the similarity tasks if an encoder of their own encodes them."""
     parts: tuple[list[Task], list[Task]] = [], []
     for task in tasks:
-        parts[own_similarity and task.kind == "similarity"].append(task)
+        parts[own_similarity and task.kind in BY_COSINE].append(task)
     return parts
 
 

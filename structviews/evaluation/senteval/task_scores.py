@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
-from sklearn.metrics import f1_score
+from sklearn.metrics import average_precision_score, f1_score
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
@@ -28,12 +28,14 @@ def score_task(
         test split in the order of the task's examples: classes (int64) or scores (float64; cosines for similarity
         tasks); and the selected hyperparameters and dev scores.
     """
-    members = [vectors] if isinstance(vectors, dict) else list(vectors)
+    members, task = [vectors] if isinstance(vectors, dict) else list(vectors), protocol.seen(task)
     if not protocol.covers(task):
         raise InputError(f"the {protocol.name} protocol does not cover this task; use --protocol senteval")
     if task.kind == "classification":
         return classification(task, members, protocol)
-    return (relatedness if task.kind == "relatedness" else similarity)(task, members, protocol)
+    return {"relatedness": relatedness, "similarity": similarity, "structure": structure}[task.kind](
+        task, members, protocol
+    )
 
 
 def task_features(task: Task, vectors: dict[str, Vectors]) -> dict[str, np.ndarray]:
@@ -204,7 +206,32 @@ def similarity(task: Task, members: Sequence[dict[str, Vectors]], protocol: Prot
             f"{kind} weighted mean": float(np.average(each, weights=sizes)),
             f"{kind} all": correlation(kind, *together),
         }
+    scores = {name: scores[name] for name in protocol.correlations or scores}
     return {"scores": scores, "predictions": cosines, "sets": sets}
+
+
+def structure(task: Task, members: Sequence[dict[str, Vectors]], protocol: Protocol) -> dict[str, Any]:
+    """How well cosines tell paraphrases from sentences of the same words, with the score of an arbitrary choice.
+
+    Of pairs with a class each, the average precision of the cosine. Of several pairs, the share of examples in which
+    the right one has a higher cosine than all others; a tie is wrong.
+    """
+    (split,) = task.splits
+    cosines = np.mean([cosine(*vectors[split]) for vectors in members], axis=0)
+    gold = task.splits[split].targets
+    if task.choices == 1:
+        score, predicted, chance = 100 * average_precision_score(gold, cosines), cosines, 100 * gold.mean()
+    else:
+        table, rows = cosines.reshape(-1, task.choices), np.arange(len(gold))
+        right = table[rows, gold]
+        table[rows, gold] = -np.inf
+        predicted = np.where(right > table.max(axis=1), gold, table.argmax(axis=1))
+        score, chance = 100 * np.mean(predicted == gold), 100 / task.choices
+    return {
+        "scores": {task.metrics[0]: float(score)},
+        "predictions": {split: predicted},
+        "chance": float(chance),
+    }
 
 
 def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:

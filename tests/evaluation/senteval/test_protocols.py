@@ -21,6 +21,7 @@ from structviews.evaluation.senteval.adam_classifier import AdamClassifier, Part
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.builtin_protocols import KIROS, SENTEVAL, SENTEVAL_TORCH, senteval_order
 from structviews.evaluation.senteval.relatedness import fit_relatedness
+from structviews.evaluation.senteval.suite import covered_tasks, evaluate
 from structviews.evaluation.senteval.task_scores import choices, cosine, pair_features, score_task
 from structviews.evaluation.senteval.tasks.finding import read_task, task_names
 from structviews.evaluation.senteval.tasks.reading import Examples, Task
@@ -354,6 +355,52 @@ def test_similarity_has_each_set_and_three_aggregates():
     np.testing.assert_allclose(result["predictions"]["a"], cosines["a"])
 
 
+def test_the_protocol_of_simcse_is_spearman_over_all_pairs_and_learns_nothing(folder, encode):
+    tasks = ["STS12", "STS-B", "SICK-R"]
+    results = evaluate(encode, tasks, folder, protocol="simcse", allow_partial=True)
+    own = evaluate(encode, ["STS12", "STS-B-cos", "SICK14"], folder, allow_partial=True)
+    for task, other in zip(tasks, ("STS12", "STS-B-cos", "SICK14"), strict=True):
+        entry = results["tasks"][task]
+        assert entry["scores"] == {"spearman all": own["tasks"][other]["scores"]["spearman all"]}
+        low, high = entry["intervals"]["spearman all"]
+        assert low <= entry["scores"]["spearman all"] <= high
+    assert list(results["tasks"]["STS-B"]["examples"]) == ["test"]
+    cosines, gold = (np.concatenate(each) for each in zip(*results["predictions"]["STS12"].values(), strict=True))
+    assert results["tasks"]["STS12"]["scores"]["spearman all"] == pytest.approx(spearmanr(cosines, gold)[0])
+    with pytest.raises(InputError, match="MR: the protocol simcse does not cover it"):
+        covered_tasks([read_task("MR", folder, True)], {}, PROTOCOLS["simcse"])
+
+
+def average_precision(gold, scores):
+    """The mean, over the right ones, of the precision among all that score at least as high."""
+    found = []
+    for one in scores[gold == 1]:
+        named = scores >= one
+        found.append(gold[named].mean())
+    return 100 * np.mean(found)
+
+
+def test_structure_is_told_by_cosines_and_a_tie_is_wrong():
+    rng = np.random.default_rng(5)
+    gold = rng.integers(0, 2, 40)
+    u, v = rng.standard_normal((2, 40, 6)).round(0)  # with ties
+    pairs = Task("P", "structure", {"test": Examples((("w",),) * 40, (("w",),) * 40, gold)}, {}, {}, ("ap",))
+    found = score_task(pairs, {"test": (u, v)})
+    cosines = found["predictions"]["test"]
+    assert len(np.unique(cosines)) < 40
+    assert found["scores"] == pytest.approx({"ap": average_precision(gold, cosines)})
+    assert found["chance"] == 100 * gold.mean()
+    rows = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
+    first = np.repeat([[1.0, 0, 0], [0, 0, 1]], 3, axis=0)  # of the second, all cosines are 0
+    triples = Examples((("w",),) * 6, (("w",),) * 6, np.array([0, 2]))
+    task = Task("T", "structure", {"test": triples}, {}, {}, choices=3)
+    found = score_task(task, {"test": (first, rows)})
+    assert found["scores"] == {"accuracy": 50}
+    assert found["predictions"]["test"][0] == 0
+    assert found["predictions"]["test"][1] != 2
+    assert found["chance"] == pytest.approx(100 / 3)
+
+
 def test_what_the_protocols_cover(folder):
     tasks = {name: read_task(name, folder, allow_partial=True) for name in task_names()}
     assert all(SENTEVAL.covers(task) for task in tasks.values())
@@ -378,6 +425,10 @@ def test_what_every_protocol_promises(name, classes):
     assert {"folds", "seed", "grids", "classifier", "penalty", "solver", "vectors"} <= described.keys()
     assert all(list(grid) == sorted(set(grid)) for grid in described["grids"].values())
     task, vectors = task_of(train=noisy(60, 4, classes, 0), test=noisy(60, 4, classes, 1))
+    if not protocol.learns:
+        with pytest.raises(InputError, match=f"the {name} protocol does not cover this task"):
+            score_task(task, vectors, protocol)
+        return
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     features, grid = [first for first, _ in vectors.values()], protocol.grid(task)
     (choice,) = planned = choices(task, protocol, labels)

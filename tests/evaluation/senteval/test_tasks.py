@@ -2,6 +2,7 @@
 
 import hashlib
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from structviews.errors import InputError
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.downstream import STS_SETS
-from structviews.evaluation.senteval.tasks.finding import probing_files, read_task
+from structviews.evaluation.senteval.tasks.finding import STRUCTURE, known_tasks, probing_files, read_task, tasks_in
 from structviews.evaluation.senteval.tasks.reading import PUBLISHED
 
 
@@ -62,9 +63,9 @@ def test_every_reader_on_a_small_folder(name, folder):
     task = read_task(name, folder, allow_partial=True)
     assert task.name == name
     for examples in task.splits.values():
-        assert len(examples.targets) == len(examples.first)
+        assert task.choices * len(examples.targets) == len(examples.first)
         assert len(examples.second) in (0, len(examples.first))
-        whole = task.kind == "classification"
+        whole = task.kind in ("classification", "structure")
         assert examples.targets.dtype == (np.int64 if whole else np.float64)
         for sentence in (*examples.first, *examples.second):
             assert sentence
@@ -140,7 +141,7 @@ def test_folders_that_have_no_such_task(folder, probing, tmp_path):
     for name, senteval, other, message in (
         ("Tense", folder, None, r"Tense is a probing task; give .* --probing"),
         ("MR", None, probing, r"MR is one of SentEval's tasks; give .* --senteval"),
-        ("Depth", folder, probing, r"unknown task 'Depth': choose one of .* STS16, SICK14, Tense, HeadDistance"),
+        ("Depth", folder, probing, r"unknown task 'Depth': choose one of .* SICK14, .* Tense, HeadDistance"),
         ("Tense", None, tmp_path / "nowhere", "nowhere: no such file or directory; give a folder of probing tasks"),
         ("Tense", None, folder, r"senteval: no .txt files; give a folder of probing tasks"),
     ):
@@ -172,6 +173,14 @@ TENSE, PAIRS = "past_present.txt", "tree_edit.txt"
         ("Tense", TENSE, edit(50, "te\tFUTURE\tx"), r"past_present.txt:50: label 'FUTURE' .* part 'tr'; correct it"),
         ("Tense", TENSE, lambda data: data[: data.index(b"te\t")], r"present.txt:40: no lines of part 'te'; download"),
         ("Tense", TENSE, lambda data: data.replace(b"PRES", b"PAST"), r"only one class, 'PAST'; a task needs"),
+        (
+            "PAWS-X",
+            "paws-x-dev.tsv",
+            edit(3, "a\tb\tyes"),
+            r"paws-x-dev.tsv:3: label 'yes' is not one of 0, 1; correct",
+        ),
+        ("swap_obj", "sugarcrepe++-swap_obj.tsv", edit(2, "a\tb"), r"swap_obj.tsv:2: 2 tab-separated columns, not 3"),
+        ("SemAntoNeg", "semantoneg.tsv", lambda data: data[:42], r"semantoneg.tsv:1: no examples; download"),
         ("TreeEdit", PAIRS, edit(1, "tr\tFAR\tone"), r"tree_edit.txt:1: 3 tab-separated columns, not 4"),
     ],
 )
@@ -186,6 +195,27 @@ def test_bad_files_are_named_with_their_line(name, file, change, message, folder
         read_task(name, folder, allow_partial=True, probing=probing)
     assert str(path.parent) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_tasks_of_structure_are_a_folder_of_their_own(folder):
+    """Pairs of a caption, its paraphrase and a third; of a sentence and three others; running text is tokenised."""
+    alone = Path(__file__).resolve().parents[3] / "data" / "structure"
+    names = list(STRUCTURE)
+    assert tasks_in(alone) == names == known_tasks(["Structure"], alone)
+    assert {*names, "MR"} <= {*tasks_in(folder)}
+    (folder / "semantoneg.tsv").unlink()
+    assert "SemAntoNeg" not in tasks_in(folder)
+    first = read_task("swap_obj", alone, True).splits["test"]
+    caption, paraphrase, negative = first.first[0], first.second[0], first.second[1]
+    assert caption[:6] == ("A", "vase", "with", "purple", "iris", "'s")
+    assert (first.first[1], first.first[2], first.second[2]) == (caption, paraphrase, negative)
+    row = (alone / "semantoneg.tsv").read_text("utf-8").split("\n")[1].split("\t")
+    other = read_task("SemAntoNeg", alone, True).splits["test"]
+    assert (len(other), len(other.first), other.targets[0]) == (20, 60, int(row[-1]))
+    assert ["".join(each) for each in other.second[:3]] == [text.replace(" ", "") for text in row[1:4]]
+    for name, (file, published) in STRUCTURE.items():
+        task = read_task(name, alone, True)
+        assert task.partial == {file: f"{len(task.splits['test'])} of {published:,} examples"}
 
 
 def test_a_file_cut_short_is_refused_unless_asked_for(folder):

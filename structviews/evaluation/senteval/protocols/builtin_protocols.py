@@ -1,4 +1,4 @@
-"""The protocols ``senteval``, ``senteval-torch`` and ``kiros``. ``docs/evaluation.md`` lists their differences."""
+"""The protocols of SentEval, of skip-thoughts and of SimCSE. ``docs/evaluation.md`` lists their differences."""
 
 from dataclasses import replace
 from typing import Any
@@ -75,5 +75,8 @@ KIROS = Protocol(
     similarity=False,
     normalise=True,
 )
-for protocol in (SENTEVAL, SENTEVAL_TORCH, KIROS):
+# The literature since SimCSE (Gao et al., 2021, appendix B): Spearman's correlation over all pairs of a year, without
+# anything learnt.
+SIMCSE = replace(SENTEVAL, name="simcse", learns=False, correlations=("spearman all",))
+for protocol in (SENTEVAL, SENTEVAL_TORCH, KIROS, SIMCSE):
     PROTOCOLS.add(protocol.name, protocol)

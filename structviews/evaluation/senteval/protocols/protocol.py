@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,8 @@ class Protocol:
     similarity: bool  # whether the protocol covers unsupervised similarity tasks
     normalise: bool  # whether each encoder's vectors are scaled to length 1, before they are joined
     own_classifiers: dict[str, Classifier] = field(default_factory=dict)  # by the name of a task
+    correlations: tuple[str, ...] = ()  # scores of cosines with gold scores; all if empty
+    learns: bool = True  # whether tasks are learnt at all; otherwise relatedness is that of the test pairs' cosines
 
     def describe(self) -> dict[str, Any]:
         """The ``protocol`` entry of ``results.json``."""
@@ -83,15 +85,21 @@ class Protocol:
             **self.classifier.describe(),
             **{name: classifier.describe() for name, classifier in self.own_classifiers.items()},
             "relatedness": str(self.relatedness),
-            "similarity": "cosine" if self.similarity else None,
+            "similarity": ", ".join(("cosine", *self.correlations)) if self.similarity else None,
             "vectors": "each encoder's scaled to length 1" if self.normalise else "as they are",
         }
 
     def covers(self, task: Task) -> bool:
         """Whether the protocol defines how to score the task."""
         if task.kind == "classification":
-            return bool(self.grid(task))
+            return self.learns and bool(self.grid(task))
         return self.similarity or (task.kind == "relatedness" and task.name == "SICK-R")
+
+    def seen(self, task: Task) -> Task:
+        """The task as it is scored: of a relatedness that is not learnt, the test part as one of similarity."""
+        if self.learns or task.kind != "relatedness":
+            return task
+        return replace(task, kind="similarity", splits={"test": task.splits["test"]})
 
     def grid(self, task: Task) -> tuple[float, ...]:
         """The strengths to choose from for a classification task, ascending; empty if it is not covered."""

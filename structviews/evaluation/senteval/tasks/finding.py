@@ -7,10 +7,14 @@ from pathlib import Path
 from structviews.errors import InputError, unknown
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.reading import PUBLISHED, Task, TaskFolder, Tokens, examples_of, tokens_of
+from structviews.evaluation.senteval.tasks.structure import FILES as STRUCTURE
 
 # Column order in tables; tasks from plug-ins follow, sorted by name.
 ORDER: tuple[str, ...] = ("MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "SICK-R", "SICK-E", "SNLI")
 ORDER += ("STS-B", "STS-B-cos", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK14")
+ORDER += tuple(STRUCTURE)
+# Tasks that are in a folder of their own, by the name that ``--tasks`` has for all of them.
+GROUPS = {"structure": tuple(STRUCTURE)}
 # Probing tasks on sentence pairs.
 PAIRS = ("TreeEdit",)
 # SentEval's probing tasks (Conneau et al. 2018), with the names and files of senteval/probing.py, and those that
@@ -38,6 +42,15 @@ def task_names() -> list[str]:
     return [*(name for name in ORDER if name in TASKS), *(name for name in TASKS if name not in ORDER)]
 
 
+def tasks_in(folder: Path) -> list[str]:
+    """The tasks that a folder may contain: SentEval's, and those of structure that it has, or these alone."""
+    structure = [name for name, (file, _) in STRUCTURE.items() if (folder / file).is_file()]
+    tops = {Path(file).parts[0] for file in PUBLISHED}
+    if structure and not any((folder / top).is_dir() for top in tops):
+        return structure
+    return [name for name in task_names() if name not in STRUCTURE or name in structure]
+
+
 def read_task(name: str, folder: Path | None, allow_partial: bool = False, probing: Path | None = None) -> Task:
     """Read one task: those in ``TASKS`` from a folder in SentEval's layout, all others from a folder of probing tasks.
 
@@ -53,6 +66,7 @@ def known_tasks(tasks: Sequence[str], folder: Path | None, probing: Path | None 
     """The names of tasks, in any case; InputError unless each is known and the folder to read it from is there."""
     files = probing_files(probing) if probing else PROBING
     spelt = {name.lower(): name for name in (*files, *task_names())}
+    tasks = [name for typed in tasks for name in GROUPS.get(typed.lower(), (typed,))]
     for typed in tasks:
         name = spelt.get(typed.lower())
         if name is None:

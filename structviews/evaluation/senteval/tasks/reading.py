@@ -17,14 +17,14 @@ import numpy as np
 from structviews.errors import InputError
 
 Tokens = tuple[str, ...]
-Kind = Literal["classification", "relatedness", "similarity"]
+Kind = Literal["classification", "relatedness", "similarity", "structure"]
 
 
 @dataclass(frozen=True)
 class Examples:
     """``n`` sentences, or pairs of them, with targets (n,): int64 classes from 0, or float64 gold scores.
 
-    ``second`` is empty for single-sentence tasks.
+    ``second`` is empty for single-sentence tasks. A task of structure has ``Task.choices`` pairs for each target.
     """
 
     first: tuple[Tokens, ...]
@@ -32,19 +32,20 @@ class Examples:
     targets: np.ndarray
 
     def __len__(self) -> int:
-        return len(self.first)
+        return len(self.targets)
 
 
 @dataclass(frozen=True)
 class Task:
-    """One task as read from its files; relatedness is supervised, similarity is not."""
+    """One task as read from its files; relatedness is supervised, similarity and structure are not."""
 
     name: str
     kind: Kind
     splits: dict[str, Examples]  # "all"; "train" and "test"; "train", "dev" and "test"; or a year's data sets
     checksums: dict[str, str]  # SHA-256 of each file, by its path in the folder
     partial: dict[str, str]  # files with fewer examples than published, with counts; empty unless these are allowed
-    metrics: tuple[str, ...] = ("accuracy",)  # of a classification task
+    metrics: tuple[str, ...] = ("accuracy",)  # of a task with classes
+    choices: int = 1  # of a task of structure, pairs of which the one numbered by the target has the highest cosine
     inference: bool = False  # use the pair features of SentEval's snli.py: both vectors, difference and product
 
     def sentences(self) -> list[Tokens]:
