@@ -90,7 +90,7 @@ class Consensus(Contrastive):
             ``cos(f_i, f_j) + cos(g_i, g_j)`` (M eq. 4); ``skip`` is ``cos(f_i + g_i, f_j + g_j)`` (C eq. 6). The
             papers have two views; of more, ``multi`` sums over the ordered pairs of different views,
             ``multi+single`` over all ordered pairs, ``within`` over the views, and ``skip`` adds up all views.
-            ``over_contexts = sum`` is M eq. 2's loss, ``window`` C eq. 2's denominator; without them, a sentence's
+            ``over_contexts = sum`` is M eq. 1's loss, ``window`` C eq. 2's denominator; without them, a sentence's
             loss is the mean over its contexts, among the sentences of the batch.
 
     Raises:

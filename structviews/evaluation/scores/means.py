@@ -31,7 +31,7 @@ SENTEVAL = Mean(
     "mean of 7 tasks, the scores of MRPC and of SICK-R averaged first, squared errors as 100 - 100 mse",
     dict.fromkeys(BINARY, ("accuracy",)) | {"MRPC": ("accuracy", "f1"), "SICK-R": ("pearson", "spearman", "mse")},
 )
-# SimCSE (Gao et al., 2021), tables 5 and appendix E, and those who follow it.
+# SimCSE (Gao et al., 2021), table 5, and those who follow it.
 YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
 STS = Mean(
     "STS mean",
