@@ -48,7 +48,8 @@ RecipeName = Annotated[
 ProtocolName = Annotated[
     str | None,
     typer.Option(
-        help="Folds, grids and classifiers: senteval, senteval-torch (SentEval's own default), kiros (skip-thoughts).",
+        help="Folds, grids and classifiers: senteval, senteval-torch (SentEval's own default), kiros (skip-thoughts); "
+        "simcse is for Spearman's correlations over all pairs of a year.",
         show_default="senteval",
     ),
 ]
