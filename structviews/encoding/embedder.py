@@ -296,7 +296,7 @@ class Embedder:
             place = f"{self.run / COMPONENTS}: " if self.run else ""
             raise InputError(
                 f"{place}the run has stored no components, as its training has not finished or it was made without a "
-                "corpus: give --transductive"
+                "corpus: finish it, or give --transductive"
             )
         weights = [own.view_weights[i] if own.view_weights else 1.0 for i in views]
         return SentenceVectors(encoders, own, weights, self.components, self.n_components)
