@@ -79,23 +79,6 @@ def worth(scores, spans):
     return sum(scores[end - start, start] for start, end in spans)
 
 
-def trees_of(trees, lengths):
-    """``(start, split, end)`` of each sentence's nodes."""
-    nodes = zip(trees.start.tolist(), trees.split.tolist(), trees.end.tolist(), strict=True)
-    found = [[] for _ in lengths]
-    for b, node in zip(trees.sentence.tolist(), nodes, strict=True):
-        found[b].append(node)
-    return found
-
-
-def test_brute_force_sees_all_trees():
-    # Cayley: (n + 1)^(n - 1) trees over n words and the root, n^(n - 1) of them with one root word.
-    for n in range(1, 6):
-        assert (len(all_trees(n, False)), len(all_trees(n, True))) == ((n + 1) ** (n - 1), n ** (n - 1))
-    # Schroeder's numbers.
-    assert [len(set(constituencies(0, n))) for n in range(2, 7)] == [1, 3, 11, 45, 197]
-
-
 @settings(deadline=None, max_examples=120)
 @given(
     st.lists(SIZES, min_size=1, max_size=5) | st.lists(st.integers(1, 25), min_size=1, max_size=4),
@@ -106,8 +89,9 @@ def test_cky_of_a_batch_is_cell_by_cell_and_finds_the_best_n_ary_tree(lengths, v
     rng = np.random.default_rng(seed)
     scores = make((max(lengths) + 1, max(lengths), len(lengths)), values, rng).astype(np.float32)
     trees = cky(scores, np.array(lengths))
-    for b, (n, nodes) in enumerate(zip(lengths, trees_of(trees, lengths), strict=True)):
+    for b, n in enumerate(lengths):
         alone, own = scores[..., b], trees.sentence == b
+        nodes = list(map(tuple, np.stack([trees.start, trees.split, trees.end], axis=1)[own].tolist()))
         assert nodes == best_constituents(alone, n)
         assert [trees.left[own].tolist(), trees.right[own].tolist()] == list(children(n, nodes))
         whole = trees.whole[own] | (alone[(trees.end - trees.start)[own], trees.start[own]] > 0)

@@ -1,7 +1,6 @@
 """Shards are parsed on a cluster as they are here."""
 
 import os
-import sys
 from ipaddress import IPv4Address
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +10,6 @@ from jobs import DRIVER, SLOWLY, command, contents, text_source, wait_until
 
 from structviews.errors import InputError
 from structviews.parsing import engines, pipeline
-from structviews.parsing.sources import TreebankSource
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 # A dead node is noticed soon, and not after the usual half a minute.
@@ -130,22 +128,3 @@ def test_workers_with_another_parser_are_refused(text):
     job = work.describe() | {"parser": {"version": "2"}}
     with pytest.raises(InputError, match=r"workers differ in their parser .*'version': '2'"):
         pipeline.parse_shard(work, job, [])
-
-
-def test_ray_that_is_missing_is_one_line(text, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    source = text_source(text)
-    with pytest.raises(InputError, match=r"--engine ray needs Ray: pip install 'structviews\[ray\]'"):
-        pipeline.parse_corpus(source, tmp_path / "a.parsed", engine="ray")
-    assert not (tmp_path / "a.parsed").exists()
-
-
-def test_engines_that_do_not_fit(tmp_path):
-    (tmp_path / "t.conllu").write_text("1\tNo\t_\t_\tUH\t_\t0\troot\t_\t_\n\n")
-    work = TreebankSource([tmp_path / "t.conllu"], max_tokens=10).work
-    for engine, address, message in (
-        ("ray", None, r"--engine ray: treebank files already have trees"),
-        ("local", "head:6379", r"--address head:6379 .* add --engine ray"),
-    ):
-        with pytest.raises(InputError, match=message):
-            engines.open_engine(engine, work, workers=None, address=address)

@@ -1,5 +1,6 @@
 """``structviews parse`` with parsers, languages and models: what is recorded, and what is one line."""
 
+import sys
 from functools import partial
 
 import pytest
@@ -61,10 +62,15 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path, 
         (["a.txt", "b.txt"], "2 sources"),
         (["a.conllu", "b.conllu", "--parser", "treebank"], "a treebank is one .conllu file, one bracketed file, or"),
         (["a.conllu"], "a.conllu is a treebank file: add --parser treebank"),
+        (["t.conllu", "--parser", "treebank", "--engine", "ray"], "--engine ray: treebank files already have trees"),
+        (["a.txt", "--engine", "ray"], "--engine ray needs Ray: pip install 'structviews[ray]'"),
+        (["a.txt", "--address", "head:6379"], "--address head:6379 is the address of a Ray cluster: add --engine ray"),
         (["a.conllu", "--parser", "treebank", "--device", "cpu"], "--format, --tokenised, --models, --device and --"),
     ],
 )
-def test_bad_options_are_one_line(text, tmp_path, parse, arguments, message):
+def test_bad_options_are_one_line(text, tmp_path, parse, monkeypatch, arguments, message):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    (tmp_path / "t.conllu").write_text("1\tNo\t_\t_\tUH\t_\t0\troot\t_\t_\n\n")
     before = sorted(tmp_path.iterdir())
     code, output, errors = parse(*arguments, "-o", "x.parsed")
     assert (code, output) == (2, "")

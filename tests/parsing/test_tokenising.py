@@ -1,5 +1,6 @@
 import sys
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -87,23 +88,11 @@ def test_words_are_those_of_spacy(line):
 
 
 def test_words_of_special_strings_and_real_text_are_spacys():
-    lines = [form.format(word) for word in SPECIAL for form in ("{}", "({})", "{}.", "a{}b", "-{}", "{0}{0}", "x,{}'s")]
-    lines += real_lines()[:3000]
-    assert tokenising.rules("en").spans(lines) == spacys_rules().spans(lines)
-
-
-@cache
-def real_lines():
     if not CORPUS.exists():
         pytest.skip("needs ../shared/data")
-    return [sentence.text for sentence in text.read_sentences(CORPUS, "lines", tokenised=False, language="en")]
-
-
-def test_sentences_of_real_text_are_found_again():
-    lines = [" ".join(line.split()) for line in real_lines()[:2000]]
-    running = " ".join(lines)
-    found = {running[start:end] for start, end in split_sentences(running, False, "en")}
-    assert sum(line in found for line in lines) > 0.9 * len(lines)
+    lines = [form.format(word) for word in SPECIAL for form in ("{}", "({})", "{}.", "a{}b", "-{}", "{0}{0}", "x,{}'s")]
+    lines += [each.text for each in islice(text.read_sentences(CORPUS, "lines", tokenised=False, language="en"), 3000)]
+    assert tokenising.rules("en").spans(lines) == spacys_rules().spans(lines)
 
 
 @given(st.text(alphabet="aB.!\"'( \n", max_size=60), st.booleans())
