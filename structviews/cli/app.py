@@ -13,12 +13,12 @@ import typer
 from typer.core import TyperCommand
 
 from structviews import __version__
-from structviews.cli import corpora, encode, evaluate, parse, reproduce, runs, share, tasks, train
+from structviews.cli import corpora, evaluate, runs, share, tasks, train
 from structviews.cli.console import HelpfulCommand, HelpfulGroup, complain, inform, warn_once
 from structviews.errors import InputError, interrupted
 from structviews.runtime.terminal import visible
 
-MODULES: tuple[Any, ...] = (*(parse, corpora, train, runs, reproduce), *(encode, evaluate, tasks, share))
+MODULES: tuple[Any, ...] = (corpora, train, runs, evaluate, tasks, share)
 # The commands and groups of these modules, as the help shows them.
 PANELS = {
     "From a text to a run": "parse inspect corpus parser vectors train baseline join runs recipes reproduce",
@@ -45,12 +45,6 @@ def show_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"structviews {__version__}")
         raise typer.Exit
-
-
-def show_traceback(wanted: bool) -> None:
-    """Ask for the traceback of an error."""
-    if wanted:
-        os.environ[TRACEBACK] = "1"
 
 
 class Commands(HelpfulGroup):
@@ -98,15 +92,11 @@ def build() -> typer.Typer:
             bool, typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True)
         ] = False,
         tracebacks: Annotated[
-            bool,
-            typer.Option(
-                "--traceback",
-                help=f"Show an error's traceback; so does {TRACEBACK}=1.",
-                callback=show_traceback,
-                is_eager=True,
-            ),
+            bool, typer.Option("--traceback", help=f"Show an error's traceback; so does {TRACEBACK}=1.")
         ] = False,
-    ) -> None: ...
+    ) -> None:
+        if tracebacks:
+            os.environ[TRACEBACK] = "1"
 
     panels: dict[Any, str] = {name: panel for panel, names in PANELS.items() for name in names.split()}
     for module in MODULES:

@@ -21,8 +21,8 @@ from structviews.cli.options import (
     own_device,
 )
 from structviews.cli.setting_flags import NO_FLAGS, ConfigFile, HelpAll, TrainCommand, train_flags, with_flags
-from structviews.errors import InputError
 from structviews.runs import RUNS
+from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
 
 app = typer.Typer()
@@ -59,7 +59,12 @@ def make_a_baseline(
         str, typer.Argument(help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.")
     ],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
-    corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help="Parsed corpus.", show_default="the only *.parsed here; none for a sentence-transformers model"
+        ),
+    ] = None,
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")] = None,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
@@ -132,7 +137,6 @@ def expand_vocabulary(
     Example: structviews runs expand runs/dep-const --vectors glove.840B.300d.txt
     """
     from structviews.encoding.expansion import expand
-    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
         report = expand(run, vectors, progress)
@@ -153,7 +157,7 @@ def project_sentences(
         Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")
     ],
     labels: Labels = None,
-    max_sentences: Annotated[int, typer.Option(help="Draw at most this many sentences, evenly spaced.")] = 2000,
+    max_sentences: Annotated[int, typer.Option(min=3, help="Draw at most this many sentences, evenly spaced.")] = 2000,
     tokenised: Tokenised = False,
     precision: Precision = "auto",
 ) -> None:
@@ -165,11 +169,8 @@ def project_sentences(
     """
     from structviews.evaluation.retrieval.candidates import Pool
     from structviews.report.projection import check_out, draw_run
-    from structviews.runtime.terminal import rate_bar
 
     check_out(out)
-    if max_sentences < 3:
-        raise InputError(f"--max-sentences {max_sentences}: give at least 3")
     pool = Pool(corpus, tokenised)
     with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
         progress.stage("loading the run")

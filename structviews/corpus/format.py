@@ -114,10 +114,7 @@ class Form:
         return pa.uint8() if (self.longest or longest) <= BYTE_WORDS else pa.uint16()
 
 
-BY_ROWS = Form()
-
-
-def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form = BY_ROWS) -> pa.Buffer:
+def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
     """The bytes of a shard file; equal arguments give equal bytes."""
     return encode_batch(batch_of(rows, form), skipped, form)
 
@@ -142,7 +139,7 @@ def note(skip: Skipped, *, with_text: bool = True) -> dict[str, Any]:
     return {name: getattr(skip, name) for name in ("document", "position", "line", "reason", *texts)}
 
 
-def batch_of(rows: Sequence[Row], form: Form = BY_ROWS) -> pa.RecordBatch:
+def batch_of(rows: Sequence[Row], form: Form) -> pa.RecordBatch:
     """The rows as a record batch."""
     sentences = [row.sentence for row in rows]
     kind = form.numbers(max((len(sentence.tokens) for sentence in sentences), default=0))

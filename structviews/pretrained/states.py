@@ -121,7 +121,6 @@ def sentence_states(
 
 
 def _precise(states: Tensor) -> Tensor:
-    """States in single precision or better."""
     return states.float() if states.dtype in (torch.bfloat16, torch.float16) else states
 
 

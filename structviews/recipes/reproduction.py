@@ -67,7 +67,7 @@ class Material:
             if parser != BUILTIN:
                 raise InputError(f"--parser {parser}: {corpus} is parsed: leave it out, or give the text")
         else:
-            name, content = output_name(str(corpus)), text_source(corpus, parser).file.survey.sha256
+            name, content = output_name(str(corpus)), text_source(corpus, parser).files[0].sha256
         stem = f"{name.removesuffix('.parsed')}-{content[:DIGITS]}" + (f"-first-{sentences}" if sentences else "")
         self.text = out / f"{stem}.txt" if sentences else corpus
         by = "" if parser == BUILTIN else "-" + re.sub(r"[^a-z0-9]+", "-", parser.lower())
