@@ -102,12 +102,9 @@ def scored(folder: Path, shared: Shared) -> None:
         shared.run(folder / name, views=("seq", "avg"))
         gold = np.arange(40) % 2
         predictions = {"MR": {"test": (np.where(np.arange(40) < right / 2.5, gold, 1 - gold), gold)}}
-        entry = {
-            "scores": {"accuracy": right},
-            "intervals": {"accuracy": [right - 5, right + 5]},
-            "examples": {"all": 40},
-        }
-        entry |= {"partial": {}, "dim": 16, "data": {"MR/x": "0"}, "seconds": {"encoding": 0.1}, "versions": {}}
+        entry = {"scores": {"accuracy": right}, "intervals": {"accuracy": [right - 5, right + 5]}}
+        entry |= {"examples": {"all": 40}, "partial": {}, "dim": 16, "data": {"MR/x": "0"}}
+        entry |= {"seconds": {"encoding": 0.1}, "versions": {}}
         results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
         results |= {"tasks": {"MR": entry}, "unavailable": {"CR": "no file"}, "predictions": predictions}
         save_results(folder / name, results)
