@@ -8,6 +8,7 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 from structviews.errors import InputError
+from structviews.runtime.device import best_device
 
 CLASSES = 5
 RATE, BETAS, EPSILON = 1e-3, (0.9, 0.999), 1e-8  # Adam's
@@ -64,7 +65,7 @@ def fit_relatedness(
     Returns:
         The best dev correlation, InputError if undefined, and log-probabilities of the test examples, (t, 5) float64.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = best_device()
     inputs = {
         split: torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for split, x in features.items()
     }
