@@ -188,7 +188,7 @@ def make_probing_tasks(
     from rich.table import Column
 
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.evaluation.probing.making import make_tasks
+    from structviews.evaluation.probing.probing_tasks import make_tasks
     from structviews.runtime.terminal import Table
 
     with stages() as tell:

@@ -7,7 +7,7 @@ from statistics import mean
 from typing import Any
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.evaluation.scores.means import MEANS
+from structviews.evaluation.scores.published import MEANS
 from structviews.evaluation.senteval.tasks.downstream import SMT
 from structviews.recipes.measured import measured
 from structviews.recipes.recipe import Recipe

@@ -22,7 +22,7 @@ from torch.nn.functional import normalize
 
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.evaluation.retrieval.neighbours import Ranks
 from structviews.evaluation.scores.intervals import proportion
 from structviews.evaluation.scores.results import CAPTION_TASK
 from structviews.evaluation.senteval.task_trees import TaskTrees

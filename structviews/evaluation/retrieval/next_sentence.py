@@ -13,7 +13,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.ranking import Trials, cosine_scores, neighbour_trials, ranks_of_first
+from structviews.evaluation.retrieval.neighbours import Trials, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import Proportion, proportion
 from structviews.objectives import OBJECTIVES
 from structviews.runs.config import TrainConfig

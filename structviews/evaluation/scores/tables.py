@@ -9,8 +9,7 @@ from pathlib import Path
 from statistics import fmean, mean, stdev
 from typing import Any
 
-from structviews.evaluation.scores.means import MEANS, Mean
-from structviews.evaluation.scores.published import Published, papers, published
+from structviews.evaluation.scores.published import MEANS, Mean, Published, papers, published
 from structviews.evaluation.scores.results import CAPTION_TASK, HALF, all_results, shown_scores, signature
 from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL, SIMCSE
 from structviews.evaluation.senteval.tasks import TASKS
