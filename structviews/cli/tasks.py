@@ -110,8 +110,7 @@ def retrieve_captions(
     )
     from structviews.evaluation.scores.results import CAPTION_TASK, save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import Scored, scored_vectors
-    from structviews.evaluation.senteval.suite import results_of
+    from structviews.evaluation.senteval.suite import Scored, results_of, scored_vectors
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
     if protocol not in CAPTION_PROTOCOLS:
