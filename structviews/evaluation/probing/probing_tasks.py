@@ -32,9 +32,10 @@ from structviews.runtime.arrays import Array
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import new_folder, write_bytes
 
-PUBLISHED_SIZE = 120_000
 TARGET_FREQUENCY = (100, 5_000)
 ODD_FREQUENCY = (40, 400)
+PUBLISHED_SIZE = 120_000
+"""Examples for which these word frequencies are published; they are scaled down for fewer."""
 CONTENT_WORDS = 1_000
 SENTENCES_PER_WORD = 240
 """Sentences per content word: about ten examples of each word in the smallest part."""
@@ -57,10 +58,6 @@ class Pool(NamedTuple):
     parts: Array
     most: tuple[int, ...]
     rng: np.random.Generator
-
-    def scale(self, examples: int) -> float:
-        """Factor, at most 1, for the published word frequencies: the size of the corpus relative to the published."""
-        return min(1.0, examples / PUBLISHED_SIZE)
 
 
 @dataclass(frozen=True)
@@ -225,7 +222,7 @@ def bigram_shift(pool: Pool) -> Examples:
 @probing_task("OddManOut", TAGS)
 def odd_man_out(pool: Pool) -> Examples:
     """SOMO: whether a noun or verb was replaced, C, or not, O."""
-    scale = pool.scale(int((pool.parts >= 0).sum()))
+    scale = min(1.0, int((pool.parts >= 0).sum()) / PUBLISHED_SIZE)
     least, most = (frequency * scale for frequency in ODD_FREQUENCY)
     old, new = changes.replace_words(pool.parses, pool.parts, least, most, pool.rng)
     found = np.flatnonzero(new >= 0)
@@ -255,7 +252,7 @@ def target_words(pool: Pool, words: Array, classes: dict[str, tuple[str, ...]]) 
     parses = pool.parses
     sentences = np.flatnonzero((words >= 0) & (pool.parts >= 0))
     counts = np.bincount(parses.words.ids, minlength=len(parses.words.names))
-    least, most = (frequency * pool.scale(len(sentences)) for frequency in TARGET_FREQUENCY)
+    least, most = (frequency * min(1.0, len(sentences) / PUBLISHED_SIZE) for frequency in TARGET_FREQUENCY)
     frequency = counts[parses.words.ids[words[sentences]]]
     sentences = sentences[(frequency >= least) & (frequency <= most)]
     sentences = sentences[deal_words(parses.words.ids[words[sentences]], pool.parts[sentences], pool.rng)]
@@ -347,14 +344,11 @@ def make_tasks(
     seed: int = 1,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> list[TaskResult]:
-    """Write every task that the corpus has enough examples for into a new or empty folder.
+    """Write every task that the corpus has enough examples for into a new or empty folder; InputError if there is none.
 
     ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees. A task has
     at most ``size`` training examples, and a tenth of it in each other part; at most ``sentences`` are read, from
-    randomly drawn shards.
-
-    Raises:
-        InputError: if a size is too small, the folder exists, or the corpus is too small for any task.
+    randomly drawn shards. InputError too if a size is too small, or the folder exists.
     """
     if size < 10 * LEAST_OF_PART:
         raise InputError(f"size = {size}: give at least {10 * LEAST_OF_PART}, as the test part has a tenth of it")
@@ -374,12 +368,11 @@ def make_tasks(
             # Each task has its own random numbers, so that it does not depend on the others.
             pool = Pool(parses, parts, (size, size // 10, size // 10), np.random.default_rng([seed, number]))
             examples, reason = make_task(TASKS[name], pool)
+            counts, names = (examples.counts.tolist(), sorted(set(examples.labels))) if examples else ([], [])
+            results.append(TaskResult(name, counts, names, reason))
             if examples:
                 write_examples(unfinished / file, examples)
                 rows += [parses.rows[chosen] for chosen in examples.intact]
-                results.append(TaskResult(name, examples.counts.tolist(), sorted(set(examples.labels)), ""))
-            else:
-                results.append(TaskResult(name, [], [], reason))
         if not rows:
             few = f"{results[0].name}: {results[0].reason}"
             raise InputError(f"{corpus.path}: too small for any task ({few}): give a larger corpus")

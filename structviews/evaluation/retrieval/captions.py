@@ -67,9 +67,8 @@ class Captioned(NamedTuple):
 def read_captions(folder: Path, least: int = 0) -> Captioned:
     """Read ``train``, ``dev`` and ``test``, each an ``.npz`` and a ``.jsonl`` (see ``docs/retrieval.md``).
 
-    Raises:
-        InputError: if a file is missing or malformed, the two files of a split do not match, or ``train`` has no more
-            than ``least`` captions.
+    InputError if a file is missing or malformed, the two files of a split do not match, or ``train`` has no more than
+    ``least`` captions.
     """
     splits = {}
     for split in SPLITS:

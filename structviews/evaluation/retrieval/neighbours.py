@@ -51,9 +51,7 @@ def neighbour_trials(
         documents, positions: (m,) document of each sentence, in corpus order, and position in it.
         texts: tokens of the m sentences.
         size: number of candidates, including the true one; of several, the first that leaves a sixth undrawn.
-
-    Raises:
-        InputError: if no sentence is followed by its next one, or there are too few sentences to draw from.
+            InputError if there are too few sentences to draw from, or none is followed by its next one.
     """
     m = len(texts)
     next_to = (documents[1:] == documents[:-1]) & (positions[1:] == positions[:-1] + 1)
@@ -166,13 +164,10 @@ class Found(NamedTuple):
 
 
 def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """Cosines of queries ``(q, d)`` with vectors ``(n, d)``, which are read once, block by block.
+    """Slices of queries (q, d), slices of vectors (n, d), which are read once, block by block, and their cosines.
 
     A block and its scores take at most ``BLOCK_BYTES``. Blocks start small and double in size, so that few scores of
-    a block beat those found before it. The ``hidden`` rows, ascending, score -inf.
-
-    Yields:
-        The slice of queries, the slice of vectors, and their cosines; 0 for zero vectors.
+    a block beat those found before it. Zero vectors score 0; the ``hidden`` rows, ascending, score -inf.
     """
     unit = normalised(queries)
     n, d = vectors.shape

@@ -44,8 +44,7 @@ class Passages:
     def trials(self, candidates: int | Sequence[int] = CANDIDATES) -> Trials:
         """Trials for every sentence followed by its next one; ``candidates`` as the size of ``neighbour_trials``.
 
-        Raises:
-            InputError: if there are too few sentences, or all are in one document.
+        InputError if there are too few sentences, or all are in one document.
         """
         texts = [sentence.tokens for sentence in self.sentences]
         trials = neighbour_trials(self.documents, self.positions, texts, size=candidates, seed=SEED)

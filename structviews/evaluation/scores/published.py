@@ -28,7 +28,6 @@ class Published(NamedTuple):
         return 100 * value if abs(value) < 1 else value
 
 
-@cache
 def papers() -> dict[str, dict[str, str]]:
     """The papers by key: title, and name of the file with the text."""
     found: dict[str, dict[str, str]] = _content()["papers"]
