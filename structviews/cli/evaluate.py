@@ -228,8 +228,7 @@ def evaluate_runs(
     """
     from structviews.encoding.kinds.baseline import given_run
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import Scored, score_with_bar
-    from structviews.evaluation.senteval.suite import covered_tasks
+    from structviews.evaluation.senteval.suite import Scored, covered_tasks, score_with_bar
     from structviews.evaluation.senteval.task_trees import TaskTrees
     from structviews.recipes.recipe import Recipe, SecondHalf
     from structviews.runs.settings_file import run_views

@@ -16,7 +16,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.labels import top_constituents
-from structviews.evaluation.retrieval.ranking import CANDIDATES, cosine_scores, neighbour_trials, ranks_of_first
+from structviews.evaluation.retrieval.neighbours import CANDIDATES, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import Proportion, proportion
 from structviews.runtime.terminal import Table
 

@@ -14,8 +14,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError, unknown
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.perturbing.clause import Clause, Spelling
-from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Perturbation
+from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Clause, Perturbation, Spelling
 from structviews.evaluation.scores.intervals import (
     FIXED_MODELS,
     Difference,

@@ -31,11 +31,8 @@ def score_task(
     members, task = [vectors] if isinstance(vectors, dict) else list(vectors), protocol.seen(task)
     if not protocol.covers(task):
         raise InputError(f"the {protocol.name} protocol does not cover this task; use --protocol senteval")
-    if task.kind == "classification":
-        return classification(task, members, protocol)
-    return {"relatedness": relatedness, "similarity": similarity, "structure": structure}[task.kind](
-        task, members, protocol
-    )
+    scorers = {"relatedness": relatedness, "similarity": similarity, "structure": structure}
+    return scorers.get(task.kind, classification)(task, members, protocol)
 
 
 def task_features(task: Task, vectors: dict[str, Vectors]) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from structviews.encoding.preparation import Preparer
 from structviews.encoding.sentence_vectors import read_sentences
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results, results_name
-from structviews.evaluation.senteval import scoring, suite
+from structviews.evaluation.senteval import suite
 from structviews.evaluation.senteval.suite import TaskEncoder, evaluate, read_tasks, task_vectors
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.parsing import pipeline
@@ -108,7 +108,7 @@ def test_other_processes_and_blocks_change_nothing(runs, folder, tmp_path, monke
     found = []
     for at_once, processes in ((4096, 1), (20, 1), (20, 2)):
         monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", at_once)
-        monkeypatch.setattr(scoring, "processes_that_pay", lambda *given, n=processes: n)
+        monkeypatch.setattr(suite, "processes_that_pay", lambda *given, n=processes: n)
         if processes == 2:  # all is left to the other one
             monkeypatch.setattr(encoding_pool.Task, "take", lambda self: False)
         out, none = tmp_path / str(len(found)), shutil.ignore_patterns("results*", "predictions*")
