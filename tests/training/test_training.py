@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from corpora import opened, random_trees, small_config, topic_corpus
+from corpora import random_trees, small_config, topic_corpus
 from rich.console import Console
 from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,7 +21,7 @@ from structviews.errors import InputError
 from structviews.kernels import message_passing
 from structviews.kernels.cells import run_nodes
 from structviews.runs.folder import append_log, cut_log, read_log
-from structviews.runs.settings_file import Parsed, load_run, save_config
+from structviews.runs.settings_file import load_run
 from structviews.runtime.processes import Interrupted
 from structviews.training.checkpoint import Progress, extend, extended, read_progress
 from structviews.training.loop import estimate, train
@@ -320,11 +320,3 @@ def test_an_estimate_writes_nothing(config, tmp_path):
     assert needed.gigabytes == pytest.approx(4 * 4 * needed.parameters / 1e9)
     assert min(needed.seconds, needed.sentences_per_second) > 0
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_begun_but_killed_before_its_first_checkpoint(config, whole, tmp_path):
-    run = tmp_path / "run"
-    run.mkdir()
-    save_config(run, config, Parsed.of(opened(config.data.corpus)))
-    (run / "log.jsonl").write_text('{"kind": "train", "step": 1}\n')
-    assert result(train(config)) == whole
