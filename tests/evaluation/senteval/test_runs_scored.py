@@ -3,6 +3,7 @@
 import shutil
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -157,10 +158,6 @@ def copied(with_trees, tmp_path, monkeypatch):
     return Path(shutil.copytree(with_trees, tmp_path / "dep-avg"))
 
 
-def interrupt(*_):
-    raise KeyboardInterrupt
-
-
 def test_tasks_are_parsed_once_for_machines_without_a_parser(copied, folder, probing, monkeypatch):
     tasks = ["SICK-E", "STS12", "STS-B-cos", "Tense"]
     which = ["--senteval", folder, "--probing", probing, "--tasks", ",".join(tasks)]
@@ -170,7 +167,7 @@ def test_tasks_are_parsed_once_for_machines_without_a_parser(copied, folder, pro
     parsed = copied.parent / "tasks.parsed"
     parse = ["parse", *which, "--parser", "random", "-o", parsed]
     with monkeypatch.context() as interrupted:
-        interrupted.setattr(pipeline, "write_manifest", interrupt)
+        interrupted.setattr(pipeline, "write_manifest", Mock(side_effect=KeyboardInterrupt))
         assert structviews(*parse).exit_code == 130
     shard = (parsed / "shard-00000.arrow").stat().st_mtime_ns
     output(*parse)
