@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from corpora import random_trees, small_config, topic_corpus
+from corpora import opened, random_trees, small_config, topic_corpus
 from rich.console import Console
 from safetensors.torch import load_file
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -21,7 +21,7 @@ from structviews.errors import InputError
 from structviews.kernels import message_passing
 from structviews.kernels.cells import run_nodes
 from structviews.runs.folder import append_log, cut_log, read_log
-from structviews.runs.settings_file import load_run
+from structviews.runs.settings_file import Parsed, load_run, save_config
 from structviews.runtime.processes import Interrupted
 from structviews.training.checkpoint import Progress, extend, extended, read_progress
 from structviews.training.loop import estimate, train
@@ -79,6 +79,11 @@ def test_parts_make_the_whole_bit_for_bit(config, tmp_path):
         own = [entry for entry in log if entry["kind"] == "validation" and entry not in whole_log]
         assert [entry["step"] for entry in own] == ([step] if step == 1 else [])
         assert [entry for entry in log if entry not in own] == whole_log
+    begun = tmp_path / "begun"  # but killed before its first checkpoint
+    begun.mkdir()
+    save_config(begun, config, Parsed.of(opened(config.data.corpus)))
+    (begun / "log.jsonl").write_text('{"kind": "train", "step": 1}\n')
+    assert result(train(config.replaced(out=str(begun)))) == (whole_files, whole_log, whole_settings)
 
 
 def test_a_stop_changes_nothing(config, monkeypatch):
