@@ -122,11 +122,10 @@ def without_permission(stage: Stage, rng: random.Random) -> list[str]:
 
 
 def refusal(ended: Ended) -> list[str]:
-    """What is wrong with the end of a command that could not write, if it could not: one line must say why."""
+    """What is wrong with the end of a command that could not write, if it could not: it must say why in one line."""
     errors = [line for line in ended.errors.splitlines() if line.startswith("error:")]
-    if ended.code == 0 or (ended.code == 2 and len(errors) == 1 and not ended.fault):
-        return []
-    return [ended.fault or unforeseen(ended)]
+    refused = ended.code == 2 and len(errors) == 1 and not ended.fault
+    return [] if ended.code == 0 or refused else [ended.fault or unforeseen(ended)]
 
 
 def unforeseen(ended: Ended) -> str:

@@ -146,22 +146,18 @@ def joined(folder: Path, shared: Shared) -> None:
     join_runs(runs, folder / "run")
 
 
-@reader(SEALED, "run/expansion.safetensors", expanded, name="expansion")
-@reader(SEALED, "run/encoder.safetensors", with_transformer, name="blueprint")
-@reader(SEALED, "run/*.safetensors", averaged, name="baseline-run", named="model.safetensors")
-@reader(SEALED, "run/members/*/*.safetensors", joined, name="joined", named="model.safetensors")
-def any_run(folder: Path) -> Any:
-    return vectors_of(folder / "run")
-
-
 def given(folder: Path, shared: Shared) -> None:
     write_sentences(folder / "x.txt", map(tuple, SENTENCES))
     np.save(folder / "x.npy", np.arange(10, dtype=np.float32).reshape(2, 5))
     given_run(folder / "x.npy", folder / "run")
 
 
+@reader(SEALED, "run/expansion.safetensors", expanded, name="expansion")
+@reader(SEALED, "run/encoder.safetensors", with_transformer, name="blueprint")
+@reader(SEALED, "run/*.safetensors", averaged, name="baseline-run", named="model.safetensors")
+@reader(SEALED, "run/members/*/*.safetensors", joined, name="joined", named="model.safetensors")
 @reader(SEALED, "x.npy x.txt", given, name="given-vectors", named="x.npy config.toml")
-def given_vectors(folder: Path) -> Any:
+def any_run(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
 
