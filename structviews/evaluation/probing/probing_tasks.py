@@ -121,8 +121,7 @@ def common(classes: Array, parts: Array) -> Array:
     n_classes = int(classes.max(initial=0)) + 1
     inside = parts >= 0
     counts = np.bincount(parts[inside] * n_classes + classes[inside], minlength=len(PARTS) * n_classes)
-    enough: Array = (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
-    return enough
+    return (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
 
 
 def intact(pool: Pool, sentences: Array, names: Array, taken: Array) -> Examples:

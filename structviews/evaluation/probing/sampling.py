@@ -31,8 +31,7 @@ def deal_words(words: Array, parts: Array, rng: np.random.Generator) -> Array:
     counts = np.bincount(index * len(PARTS) + parts, minlength=len(names) * len(PARTS)).reshape(-1, len(PARTS))
     density = counts / np.bincount(parts, minlength=len(PARTS)).clip(1)
     home = (density + 1e-12 * rng.random(density.shape)).argmax(axis=1)
-    stays: Array = home[index] == parts
-    return stays
+    return home[index] == parts
 
 
 def balance(labels: Array, strata: Array, parts: Array, most: tuple[int, ...], rng: np.random.Generator) -> Array:
@@ -101,5 +100,4 @@ def _gaussian(counts: Array) -> Array:
     mean = np.average(positions, weights=counts)
     deviation = np.sqrt(np.average((positions - mean) ** 2, weights=counts))
     density = np.exp(-((positions - mean) ** 2) / (2 * max(deviation, 1e-9) ** 2))
-    shares: Array = density / density.sum()
-    return shares
+    return density / density.sum()

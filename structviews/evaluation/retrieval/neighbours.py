@@ -129,8 +129,7 @@ class Ranks(NamedTuple):
     def reciprocal(self) -> NDArray[np.float64]:
         """(n,) expected reciprocal rank."""
         harmonic = np.concatenate([[0], np.cumsum(1 / np.arange(1, (self.higher + self.tied).max(initial=0) + 1))])
-        means: NDArray[np.float64] = (harmonic[self.higher + self.tied] - harmonic[self.higher]) / self.tied
-        return means
+        return (harmonic[self.higher + self.tied] - harmonic[self.higher]) / self.tied
 
     def median(self) -> float:
         """Median rank, counted from 1."""

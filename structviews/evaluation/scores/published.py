@@ -30,8 +30,7 @@ class Published(NamedTuple):
 
 def papers() -> dict[str, dict[str, str]]:
     """The papers by key: title, and name of the file with the text."""
-    found: dict[str, dict[str, str]] = _content()["papers"]
-    return found
+    return _content()["papers"]
 
 
 @cache

@@ -191,5 +191,4 @@ def _factor(matrix: torch.Tensor, ridge: float) -> torch.Tensor:
 def _solve(factor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """``(L L^T)^-1 values`` for values (r, k); unlike ``torch.cholesky_solve``, does not copy the factor ``L``."""
     half = torch.linalg.solve_triangular(factor, values, upper=False)
-    solved: torch.Tensor = torch.linalg.solve_triangular(factor.T, half, upper=True)
-    return solved
+    return torch.linalg.solve_triangular(factor.T, half, upper=True)

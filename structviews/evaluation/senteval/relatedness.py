@@ -112,8 +112,7 @@ class _Model:
     def logs(self, inputs: torch.Tensor) -> np.ndarray:
         """Log-probabilities (n, K), float64, of examples (n, d)."""
         logits = torch.addmm(self.bias, inputs, self.weights.T)
-        logs: np.ndarray = logits.double().log_softmax(1).cpu().numpy()
-        return logs
+        return logits.double().log_softmax(1).cpu().numpy()
 
     def learn(self, examples: torch.Tensor, chosen: torch.Tensor, targets: torch.Tensor) -> None:
         """Take a step on some rows ``chosen`` (b,) of the examples (n, d), with soft labels ``targets`` (b, K)."""
@@ -140,8 +139,7 @@ def slope(loss: str, shares: torch.Tensor, targets: torch.Tensor) -> torch.Tenso
 
 def expected_class(logs: np.ndarray) -> np.ndarray:
     """Expected classes (n,), counted from 1, from log-probabilities (n, K); equal rows give bitwise equal scores."""
-    scores: np.ndarray = (np.exp(logs) * np.arange(1, logs.shape[1] + 1)).sum(1)
-    return scores
+    return (np.exp(logs) * np.arange(1, logs.shape[1] + 1)).sum(1)
 
 
 def correlation(kind: str, predicted: np.ndarray, gold: np.ndarray) -> float:

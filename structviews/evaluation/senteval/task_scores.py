@@ -235,5 +235,4 @@ def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Cosines (n,) of the rows of two (n, d) arrays; 0 if a vector is zero, as in SentEval."""
     u, v = u.astype(np.float64), v.astype(np.float64)
     norms = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
-    cosines: np.ndarray = np.divide(np.sum(u * v, axis=1), norms, out=np.zeros_like(norms), where=norms > 0)
-    return cosines
+    return np.divide(np.sum(u * v, axis=1), norms, out=np.zeros_like(norms), where=norms > 0)
