@@ -47,12 +47,6 @@ def show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def show_traceback(wanted: bool) -> None:
-    """Ask for the traceback of an error."""
-    if wanted:
-        os.environ[TRACEBACK] = "1"
-
-
 class Commands(HelpfulGroup):
     """The commands; one that is interrupted and does not say so itself ends with a line, too."""
 
@@ -98,15 +92,11 @@ def build() -> typer.Typer:
             bool, typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True)
         ] = False,
         tracebacks: Annotated[
-            bool,
-            typer.Option(
-                "--traceback",
-                help=f"Show an error's traceback; so does {TRACEBACK}=1.",
-                callback=show_traceback,
-                is_eager=True,
-            ),
+            bool, typer.Option("--traceback", help=f"Show an error's traceback; so does {TRACEBACK}=1.")
         ] = False,
-    ) -> None: ...
+    ) -> None:
+        if tracebacks:
+            os.environ[TRACEBACK] = "1"
 
     panels: dict[Any, str] = {name: panel for panel, names in PANELS.items() for name in names.split()}
     for module in MODULES:

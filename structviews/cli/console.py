@@ -65,13 +65,13 @@ def warn_once(what: str) -> None:
 
 
 @contextmanager
-def stages() -> Iterator[Callable[[str], None]]:
-    """Show the current stage on stderr: as a status line on a terminal, else as one line per stage."""
+def stages(job: str = "") -> Iterator[Callable[[str], None]]:
+    """Show the current stage of a job on stderr: as a status line on a terminal, else as one line per stage."""
     if errors.is_terminal:
         with errors.status("") as status:
-            yield lambda stage: status.update(escape(stage))
+            yield lambda stage: status.update(escape(job + stage))
     else:
-        yield inform
+        yield lambda stage: inform(job + stage)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from structviews.cli.console import console, errors, inform, resuming, say, sugg
 from structviews.cli.options import Corpus, Device, Language, Models, NewFolder, Seed, named_run, only_corpus
 from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.errors import InputError
+from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
 from structviews.words.word_settings import Words
 
@@ -117,7 +118,6 @@ def merge_corpora(corpora: Annotated[list[Path], typer.Argument(help="Parsed cor
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.corpus.writer import merge
-    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, "merging", "shards") as progress:
         merged = merge([ParsedCorpus.open(corpus) for corpus in corpora], out, progress)
@@ -158,7 +158,6 @@ def export_corpus(
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.parsing.export import export
-    from structviews.runtime.terminal import rate_bar
 
     opened = ParsedCorpus.open(corpus)
     with rate_bar(errors, "exporting", "shards") as progress:
@@ -181,7 +180,6 @@ def store_encoder_states(corpus: Corpus, device: Device = "", flags: Mapping[str
     from structviews.pretrained.states import FrozenEncoder
     from structviews.pretrained.stored_states import outdated, store_states
     from structviews.runtime.device import using
-    from structviews.runtime.terminal import rate_bar
 
     words = Words(**{{"word_pooling": "pooling"}.get(name, name): value for name, value in flags.items()})
 
@@ -223,7 +221,6 @@ def verify_files(
     Example: structviews verify runs/dep-const
     """
     from structviews.runs.file_checks import verify
-    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, "verifying", "files") as progress:
         faults = list(verify(path, progress))

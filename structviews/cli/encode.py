@@ -25,6 +25,7 @@ from structviews.encoding.word_limit import BATCH_SIZE, WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import typed
 from structviews.runs.which_vectors import Representation
+from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
 
 REPRESENTATION = ("pooling", "remove_component", "normalise", "join", "view_weights")
@@ -70,7 +71,6 @@ def encode_sentences(
 
     from structviews.encoding.embedder import Embedder
     from structviews.encoding.streaming import encode_text, open_text
-    from structviews.runtime.terminal import rate_bar
 
     if out is None and sys.stdout.isatty():
         raise InputError("the vectors are binary: write them to a file with --out vectors.npy or > vectors.npy")
@@ -124,7 +124,6 @@ def nearest_sentences(
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
     from structviews.evaluation.retrieval.neighbours import as_rich, nearest
-    from structviews.runtime.terminal import rate_bar
 
     if k < 1:
         raise InputError(f"-k {k}: give at least 1")

@@ -31,6 +31,7 @@ from structviews.runs import RUNS
 from structviews.runs.bundled import typed
 from structviews.runs.which_vectors import Representation
 from structviews.runs.which_vectors import listed as weights_as_typed
+from structviews.runtime.terminal import rate_bar
 
 app = typer.Typer()
 # The most sentences of each kind of perturbation, unless asked otherwise.
@@ -270,7 +271,6 @@ def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, 
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.perturbing import noticing
-    from structviews.runtime.terminal import rate_bar
 
     kinds = noticing.chosen_kinds(names)
     samples = noticing.draw(ParsedCorpus.open(corpus), kinds, most, seed)

@@ -23,6 +23,7 @@ from structviews.cli.options import (
 from structviews.cli.setting_flags import NO_FLAGS, ConfigFile, HelpAll, TrainCommand, train_flags, with_flags
 from structviews.errors import InputError
 from structviews.runs import RUNS
+from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
 
 app = typer.Typer()
@@ -132,7 +133,6 @@ def expand_vocabulary(
     Example: structviews runs expand runs/dep-const --vectors glove.840B.300d.txt
     """
     from structviews.encoding.expansion import expand
-    from structviews.runtime.terminal import rate_bar
 
     with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
         report = expand(run, vectors, progress)
@@ -165,7 +165,6 @@ def project_sentences(
     """
     from structviews.evaluation.retrieval.candidates import Pool
     from structviews.report.projection import check_out, draw_run
-    from structviews.runtime.terminal import rate_bar
 
     check_out(out)
     if max_sentences < 3:

@@ -12,6 +12,7 @@ from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import or_bundled
+from structviews.runtime.terminal import rate_bar
 
 app = typer.Typer()
 
@@ -82,7 +83,6 @@ def serve_runs(
     except ImportError as error:
         raise InputError(f"serve needs an extra ({error}): pip install 'structviews[serve]'") from None
     from structviews.evaluation.retrieval.candidates import Pool
-    from structviews.runtime.terminal import rate_bar
     from structviews.serving.served import open_runs
 
     check_token(host, token)

@@ -1,10 +1,9 @@
 """``structviews tasks``."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from structviews.cli.console import console, errors, explain, inform, say, stages, suggest, typeable
 from structviews.cli.options import (
@@ -23,10 +22,8 @@ from structviews.cli.options import (
     sentences_of_tasks,
 )
 from structviews.errors import InputError, unknown
+from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
-
-if TYPE_CHECKING:
-    from rich.status import Status
 
 app = typer.Typer()
 tasks_app = typer.Typer(help="Other tasks: retrieval, captions, analogies, probing.", no_args_is_help=True)
@@ -56,7 +53,6 @@ def retrieve_neighbours(
     from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import next_sentence
     from structviews.evaluation.scores.results import save_entry
-    from structviews.runtime.terminal import rate_bar
 
     if candidates is not None and candidates < 2:
         raise InputError(f"--candidates {candidates}: give at least 2")
@@ -123,12 +119,8 @@ def retrieve_captions(
     for run in runs:
         choice = Scored(flags=f" --precision {precision}", precision=precision)
         embedder, vectors, file = scored_vectors(run, choice, scored_by)
-        with errors.status("") as status:
-
-            def show(stage: str, run: Path = run, status: "Status" = status) -> None:
-                status.update(escape(f"{run.name}: {stage}"))
-
-            entry = evaluate_captions(embedder, data, trained_by, trees, show)
+        with stages(f"{run.name}: ") as tell:
+            entry = evaluate_captions(embedder, data, trained_by, trees, tell)
         results = results_of({CAPTION_TASK: entry}, protocol=scored_by) | {"dim": entry["dim"]}
         save_results(run, results | vectors, file)
         scored.append((run.name, entry))
@@ -155,7 +147,6 @@ def score_analogies(
     from structviews.evaluation.retrieval import analogy
     from structviews.evaluation.retrieval.candidates import Pool
     from structviews.evaluation.scores.results import save_entry
-    from structviews.runtime.terminal import rate_bar
 
     opened = Pool(pool, tokenised)
     read = analogy.read_tuples(tuples, opened)

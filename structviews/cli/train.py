@@ -19,6 +19,7 @@ from structviews.cli.setting_flags import (
 )
 from structviews.errors import InputError
 from structviews.runs import RUNS
+from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted, duration
 from structviews.words.word_settings import Word2VecConfig
 
@@ -168,7 +169,6 @@ def learn_word_vectors(
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.runtime.files import writing
-    from structviews.runtime.terminal import rate_bar
     from structviews.words.learning import check_name, learn_file
 
     check_writable(out)

@@ -2,8 +2,7 @@
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
@@ -114,10 +113,7 @@ class Form:
         return pa.uint8() if (self.longest or longest) <= BYTE_WORDS else pa.uint16()
 
 
-BY_ROWS = Form()
-
-
-def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form = BY_ROWS) -> pa.Buffer:
+def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
     """The bytes of a shard file; equal arguments give equal bytes."""
     return encode_batch(batch_of(rows, form), skipped, form)
 
@@ -142,7 +138,7 @@ def note(skip: Skipped, *, with_text: bool = True) -> dict[str, Any]:
     return {name: getattr(skip, name) for name in ("document", "position", "line", "reason", *texts)}
 
 
-def batch_of(rows: Sequence[Row], form: Form = BY_ROWS) -> pa.RecordBatch:
+def batch_of(rows: Sequence[Row], form: Form) -> pa.RecordBatch:
     """The rows as a record batch."""
     sentences = [row.sentence for row in rows]
     kind = form.numbers(max((len(sentence.tokens) for sentence in sentences), default=0))
@@ -204,8 +200,3 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
 def new_job(**fields: Any) -> dict[str, Any]:
     """The head of a manifest: format, version and how the corpus is made."""
     return {"format": FORMAT, "format_version": FORMAT_VERSION, **fields}
-
-
-def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
-    """Number of skipped sentences by reason, the most frequent first."""
-    return dict(Counter(skip.reason for skip in skipped).most_common())

@@ -120,12 +120,18 @@ def any_of(wrong: Array, of: Array, n: int) -> Array:
 def malformed(table: pa.Table) -> Array:
     """Whether ``(B,)`` each sentence of a table is not a valid ParsedSentence or has wrong heights."""
     bad: Array = _wrong_sizes(table) | _wrong_words(table)
-    for column, checks in CHECKS.items():
-        there = sizes(table, column) > 0
-        for check in checks:
+    for height, names, are_trees, parents in KINDS:
+        there = sizes(table, height) > 0
+        for check_heights in (False, True):
             # Each check assumes that all previous ones passed.
             rows = np.flatnonzero(there & ~bad)
-            bad[rows] = check(table if len(rows) == len(bad) else table.take(rows))
+            part = table if len(rows) == len(bad) else table.take(rows)
+            trees = *(numbers(part, name) for name in names), sizes(part, "tokens")
+            if check_heights:
+                sentence = np.repeat(np.arange(len(part)), sizes(part, height))
+                bad[rows] = any_of(numbers(part, height) != heights(parents(*trees)), sentence, len(part))
+            else:
+                bad[rows] = ~are_trees(*trees)
     return bad
 
 
@@ -152,26 +158,8 @@ def _wrong_words(table: pa.Table) -> Array:
     return any_of(bad.to_numpy(zero_copy_only=False)[words.indices.to_numpy()], sentence, len(table))
 
 
-def _wrong_heights(table: pa.Table, column: str, parents: Array) -> Array:
-    sentence = np.repeat(np.arange(len(table)), sizes(table, column))
-    return any_of(numbers(table, column) != heights(parents), sentence, len(table))
-
-
-def _dependencies(table: pa.Table) -> tuple[Array, Array]:
-    return numbers(table, "heads"), sizes(table, "tokens")
-
-
-def _constituents(table: pa.Table) -> tuple[Array, Array, Array]:
-    return numbers(table, "left"), numbers(table, "right"), sizes(table, "tokens")
-
-
-CHECKS: dict[str, tuple[Callable[[pa.Table], Array], ...]] = {
-    "heads": (
-        lambda table: ~are_dependencies(*_dependencies(table)),
-        lambda table: _wrong_heights(table, "dep_height", dependency_parents(*_dependencies(table))),
-    ),
-    "labels": (
-        lambda table: ~are_constituents(*_constituents(table)),
-        lambda table: _wrong_heights(table, "const_height", constituency_parents(*_constituents(table))),
-    ),
-}
+# Of each kind of tree the columns with the heights and with the trees.
+KINDS: tuple[tuple[str, tuple[str, ...], Callable[..., Array], Callable[..., Array]], ...] = (
+    ("dep_height", ("heads",), are_dependencies, dependency_parents),
+    ("const_height", ("left", "right"), are_constituents, constituency_parents),
+)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from structviews.corpus.format import Row, batch_of
+from structviews.corpus.format import Form, Row, batch_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.runtime.arrays import Array, inverse_of, starts_of
@@ -83,7 +83,7 @@ class Parses:
     def of(cls, sentences: Sequence[ParsedSentence]) -> "Parses":
         """Sentences in memory, all of one document."""
         rows = [Row(0, position, position, sentence) for position, sentence in enumerate(sentences)]
-        table = pa.Table.from_batches([batch_of(rows)])
+        table = pa.Table.from_batches([batch_of(rows, Form())])
         return cls.of_tables([table.append_column("row", pa.array(np.arange(len(rows))))])
 
     @classmethod

@@ -2,6 +2,7 @@
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
@@ -24,7 +25,7 @@ from structviews.evaluation.scores.results import all_results
 from structviews.evaluation.scores.tables import ScoreTable, score_table
 from structviews.parsing import svg
 from structviews.report import curves, projection
-from structviews.runs.folder import model_checksum, read_log, run_names
+from structviews.runs.folder import model_checksum, read_log, run_names, weight_files
 from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
 from structviews.runtime import pictures
 
@@ -104,15 +105,14 @@ def write_report(
         InputError: if a folder is not a run, there is nothing to report, or a file cannot be read or written.
     """
     pictures.check_file(out, (".html", ".htm"), "pages")
-    pictures.require_matplotlib("a report", extra="report")
-    projection.require_templates("a report")
+    for package in ("matplotlib", "jinja2"):
+        pictures.require(package, "a report", "report")
     names = run_names(runs)
     for run in runs:
         run_views(run)
     progress("reading scores and logs")
     logs = {name: read_log(run) for name, run in zip(names, runs, strict=True)}
-    weights = [has_weights(run) for run in runs]
-    if not any(weights) and not any(logs.values()) and not any(map(all_results, runs)):
+    if not any(map(weight_files, runs)) and not any(logs.values()) and not any(map(all_results, runs)):
         raise InputError(
             f"{', '.join(map(str, runs))}: nothing to report: no scores, log or weights: finish training first"
         )
@@ -140,14 +140,6 @@ def write_report(
         "settings": settings(runs, names),
     }
     projection.write_page(out, "report.html", content)
-
-
-def has_weights(run: Path) -> bool:
-    """Whether a run has weights."""
-    try:
-        return bool(model_checksum(run))
-    except InputError:
-        return False
 
 
 def own_corpus(runs: Sequence[Path]) -> tuple[Path | None, str]:
@@ -403,7 +395,9 @@ def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 def environment(run: Path) -> dict[str, str]:
     """Checksum of the weights, and the versions that the run was scored with."""
-    found = {"SHA-256 of the weights": model_checksum(run)} if has_weights(run) else {}
+    found = {}
+    with suppress(InputError):  # it has none, or they are damaged
+        found["SHA-256 of the weights"] = model_checksum(run)
     versions: dict[str, dict[str, None]] = {}
     for results in all_results(run):
         for entry in results["tasks"].values():

@@ -223,10 +223,8 @@ def scatter(
 def check_out(path: Path) -> None:
     """Raise InputError unless a picture or page can be written to ``path``."""
     pictures.check_file(path, KINDS)
-    if path.suffix.lower() == ".html":
-        require_templates(str(path))
-    else:
-        pictures.require_matplotlib(str(path))
+    package, extra = ("jinja2", "report") if path.suffix.lower() == ".html" else ("matplotlib", "plots")
+    pictures.require(package, str(path), extra)
 
 
 def draw_run(
@@ -278,14 +276,6 @@ def page_content(
             "colourings": [{"name": name, **by.content()} for name, by in colours.items()],
         },
     }
-
-
-def require_templates(what: str) -> None:
-    """Raise InputError unless jinja2 is installed; ``what`` names the output in the message."""
-    try:
-        import jinja2  # noqa: F401, PLC0415  an extra
-    except ImportError:
-        raise InputError(f"{what} needs jinja2: pip install 'structviews[report]'") from None
 
 
 def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:

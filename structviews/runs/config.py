@@ -373,11 +373,6 @@ def having(registry: Registry[Any], flat: str) -> list[str]:
     return [name for name in registry if any(each.flat == flat for each in settings_of(registry[name].Config))]
 
 
-def loose_settings() -> frozenset[tuple[str, str]]:
-    """The tables and names of settings that do not distinguish runs."""
-    return frozenset((section, each.name) for section, each in TrainConfig.settings() if not each.compare)
-
-
 def _check_encoder(words: Words, views: Sequence[str], objective: str) -> None:
     """Raise InputError unless there is a pretrained encoder where one is read, and the rest can read it too."""
     contextual, pieces = CONTEXTUAL in words.channels, [name for name in views if VIEWS[name].reads_pieces]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Self
 
 from structviews.errors import InputError
@@ -12,6 +13,7 @@ POOLINGS = ("vector", "pooled", "mean")
 JOINS = ("concatenation", "average")
 # Settings with a weight for each view.
 WEIGHTS = ("view_weights", "similarity_view_weights")
+weights_setting = partial(setting, (), least=0, most=1e6, metavar="X,X")
 # The sentences of an evaluation task that a transductive representation is fitted on: all, or each part of them alone.
 FITTED_ON = ("task", "part")
 
@@ -39,13 +41,8 @@ class Representation(Settings):
         "concatenation of the views' vectors, or average of the normalised vectors.",
         choices=JOINS,
     )
-    view_weights: tuple[float, ...] = setting(
-        (),
-        "Weight of each view where views are joined, such as 1,1,2; 0 leaves a view out.",
-        show_default="1 each",
-        least=0,
-        most=1e6,
-        metavar="X,X",
+    view_weights: tuple[float, ...] = weights_setting(
+        "Weight of each view where views are joined, such as 1,1,2; 0 leaves a view out.", show_default="1 each"
     )
     similarity_pooling: str = setting(
         "", "Pooling for similarity tasks.", choices=("", *POOLINGS), show_default="as --pooling", rare=True
@@ -53,14 +50,8 @@ class Representation(Settings):
     similarity_join: str = setting(
         "", "Join for similarity tasks.", choices=("", *JOINS), show_default="as --join", rare=True
     )
-    similarity_view_weights: tuple[float, ...] = setting(
-        (),
-        "Weight of each view for similarity tasks.",
-        show_default="as --view-weights",
-        least=0,
-        most=1e6,
-        metavar="X,X",
-        rare=True,
+    similarity_view_weights: tuple[float, ...] = weights_setting(
+        "Weight of each view for similarity tasks.", show_default="as --view-weights", rare=True
     )
     transductive: bool = False
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from html import escape
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,12 +24,12 @@ NAMED = {INK: "--ink", FAINT: "--faint", PAPER: "--paper"} | {colour: f"--c{i}" 
 MARKED = ("points", "series")
 
 
-def require_matplotlib(what: str, extra: str = "plots") -> None:
-    """Raise InputError unless matplotlib is installed; the message names ``what`` needs it and the pip ``extra``."""
+def require(package: str, what: str, extra: str) -> None:
+    """Raise InputError unless a package is installed; the message names ``what`` needs it and the pip ``extra``."""
     try:
-        import matplotlib  # noqa: F401, PLC0415  an extra
+        import_module(package)
     except ImportError:
-        raise InputError(f"{what} needs matplotlib: pip install 'structviews[{extra}]'") from None
+        raise InputError(f"{what} needs {package}: pip install 'structviews[{extra}]'") from None
 
 
 def check_file(path: Path, kinds: tuple[str, ...] = KINDS, what: str = "pictures") -> None:
@@ -44,7 +45,7 @@ def check_file(path: Path, kinds: tuple[str, ...] = KINDS, what: str = "pictures
 def write_picture(path: Path, make: Callable[[], "Figure"]) -> None:
     """Save the figure that ``make`` returns, atomically, see ``check_file``; equal figures give equal bytes."""
     check_file(path)
-    require_matplotlib("a picture")
+    require("matplotlib", "a picture", "plots")
     from matplotlib import rc_context  # noqa: PLC0415  only here
 
     kind = path.suffix.lower()[1:]

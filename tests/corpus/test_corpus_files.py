@@ -101,7 +101,7 @@ def test_find_corpus(tmp_path, corpus):
 
 @given(st.lists(sentences(max_words=20) | st.sampled_from([DEPENDENCIES_ONLY, ParsedSentence(("a", "b"))]), max_size=6))
 def test_heights_in_a_shard_are_those_of_each_sentence(some):
-    table = batch_of([Row(0, i, i + 1, sentence) for i, sentence in enumerate(some)])
+    table = batch_of([Row(0, i, i + 1, sentence) for i, sentence in enumerate(some)], Form())
     assert table["dep_height"].to_pylist() == [s.dependency_heights for s in some]
     assert table["const_height"].to_pylist() == [s.constituency_heights if s.has_constituents else [] for s in some]
 

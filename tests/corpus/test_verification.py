@@ -11,7 +11,7 @@ from corpora import TINY, tiny_corpus
 from made_corpora import quiet, source, write_source
 from trees_for_tests import SHAPES
 
-from structviews.corpus.format import COLUMNS, NAMES, PLACES, Row, batch_of, encoded, list_array, shard_name
+from structviews.corpus.format import COLUMNS, NAMES, PLACES, Form, Row, batch_of, encoded, list_array, shard_name
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.corpus.tree_arrays import WHITE_SPACE, malformed
@@ -34,7 +34,7 @@ def faults(folder):
 
 def table_of(sentences):
     rows = [Row(0, position, position + 1, sentence) for position, sentence in enumerate(sentences)]
-    return pa.Table.from_batches([batch_of(rows)])
+    return pa.Table.from_batches([batch_of(rows, Form())])
 
 
 def with_lists(table, lists, kind=None):

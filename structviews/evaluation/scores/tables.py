@@ -17,7 +17,7 @@ from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.downstream import SMT, STS_SETS
 from structviews.evaluation.senteval.tasks.finding import PROBING, task_names
 from structviews.runs.bundled import typed
-from structviews.runs.config import loose_settings
+from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import read_settings, run_kind, run_views
 
 MISSING = "-"
@@ -229,8 +229,9 @@ def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
     for run, result in sorted(scored, key=lambda each: each[1] is None):
         settings = read_settings(run)
         seed = settings.get("optimisation", {}).pop("seed", None)
-        for table, name in loose_settings():
-            settings.get(table, {}).pop(name, None)
+        for table, each in TrainConfig.settings():
+            if not each.compare:
+                settings.get(table, {}).pop(each.name, None)
         text = json.dumps(settings, sort_keys=True, default=str)
         if result:
             variants.setdefault(text, _variant(result))
