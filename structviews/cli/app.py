@@ -13,12 +13,12 @@ import typer
 from typer.core import TyperCommand
 
 from structviews import __version__
-from structviews.cli import corpora, encode, evaluate, parse, reproduce, runs, share, tasks, train
+from structviews.cli import corpora, evaluate, runs, share, tasks, train
 from structviews.cli.console import HelpfulCommand, HelpfulGroup, complain, inform, warn_once
 from structviews.errors import InputError, interrupted
 from structviews.runtime.terminal import visible
 
-MODULES: tuple[Any, ...] = (*(parse, corpora, train, runs, reproduce), *(encode, evaluate, tasks, share))
+MODULES: tuple[Any, ...] = (corpora, train, runs, evaluate, tasks, share)
 # The commands and groups of these modules, as the help shows them.
 PANELS = {
     "From a text to a run": "parse inspect corpus parser vectors train baseline join runs recipes reproduce",

@@ -21,7 +21,6 @@ from structviews.cli.options import (
     own_device,
 )
 from structviews.cli.setting_flags import NO_FLAGS, ConfigFile, HelpAll, TrainCommand, train_flags, with_flags
-from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
@@ -153,7 +152,7 @@ def project_sentences(
         Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")
     ],
     labels: Labels = None,
-    max_sentences: Annotated[int, typer.Option(help="Draw at most this many sentences, evenly spaced.")] = 2000,
+    max_sentences: Annotated[int, typer.Option(min=3, help="Draw at most this many sentences, evenly spaced.")] = 2000,
     tokenised: Tokenised = False,
     precision: Precision = "auto",
 ) -> None:
@@ -167,8 +166,6 @@ def project_sentences(
     from structviews.report.projection import check_out, draw_run
 
     check_out(out)
-    if max_sentences < 3:
-        raise InputError(f"--max-sentences {max_sentences}: give at least 3")
     pool = Pool(corpus, tokenised)
     with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
         progress.stage("loading the run")

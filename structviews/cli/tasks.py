@@ -21,7 +21,7 @@ from structviews.cli.options import (
     check_writable,
     sentences_of_tasks,
 )
-from structviews.errors import InputError, unknown
+from structviews.errors import unknown
 from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
 
@@ -36,7 +36,7 @@ def retrieve_neighbours(
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the runs'")] = None,
     candidates: Annotated[
         int | None,
-        typer.Option(help="Number of candidate sentences.", show_default="1000, or fewer for a small corpus"),
+        typer.Option(min=2, help="Number of candidate sentences.", show_default="1000, or fewer for a small corpus"),
     ] = None,
     max_sentences: Annotated[int, typer.Option(help="Most sentences to sample, in whole documents.")] = 20_000,
     similarity: ForSimilarity = False,
@@ -54,8 +54,6 @@ def retrieve_neighbours(
     from structviews.evaluation.retrieval import next_sentence
     from structviews.evaluation.scores.results import save_entry
 
-    if candidates is not None and candidates < 2:
-        raise InputError(f"--candidates {candidates}: give at least 2")
     opened = ParsedCorpus.open(corpus or next_sentence.corpus_of(runs))
     passages = next_sentence.read_passages(runs, opened, max_sentences)
     trials = passages.trials(candidates or next_sentence.CANDIDATES)

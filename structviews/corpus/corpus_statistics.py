@@ -12,7 +12,7 @@ from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from structviews.corpus.format import Form
+from structviews.corpus.format import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, numbers, sizes, strings
 from structviews.runtime.arrays import Array
@@ -56,7 +56,7 @@ def statistics_of(corpus: ParsedCorpus) -> dict[str, Any]:
         "tokeniser": manifest["tokeniser"],
         **{name: manifest[name] for name in ("documents", "sentences", "tokens")},
         "shards": corpus.n_shards,
-        "skipped": dict(Counter(skip.reason for skip in corpus.skipped).most_common()),
+        "skipped": reasons(corpus.skipped),
         "repaired": manifest.get("repaired", {}),
         "sizes": {name: summary(counts) for name, counts in counted_sizes.items()},
         **{name: dict(frequencies.most_common()) for name, frequencies in names.items()},

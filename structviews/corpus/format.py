@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
@@ -200,3 +201,8 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
 def new_job(**fields: Any) -> dict[str, Any]:
     """The head of a manifest: format, version and how the corpus is made."""
     return {"format": FORMAT, "format_version": FORMAT_VERSION, **fields}
+
+
+def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
+    """Number of skipped sentences by reason, the most frequent first."""
+    return dict(Counter(skip.reason for skip in skipped).most_common())

@@ -88,9 +88,6 @@ def top_constituent_classes(sentences: Sequence[ParsedSentence], frequent: int =
 
     Each of the ``frequent`` most frequent sequences is a class, the most frequent class 0; all others form the last.
     """
-    bare = next((sentence for sentence in sentences if not sentence.has_constituents), None)
-    if bare:
-        raise InputError(f"no constituency tree for {' '.join(bare.tokens)!r}: use a constituency parser")
     sequences = top_constituents(Parses.of(sentences))
     counts = np.bincount(sequences.ids, minlength=len(sequences.names))
     classes = np.empty(len(counts), dtype=np.int64)

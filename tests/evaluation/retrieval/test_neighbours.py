@@ -209,7 +209,7 @@ def test_what_several_runs_find_stands_side_by_side(run, tmp_path, command, monk
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (("--query", "x", "-k", "0"), "-k 0: give at least 1"),
+        (("--query", "x", "-k", "0"), "Invalid value for '-k'"),
         (("--query", " "), "--query: empty: give a sentence"),
         (("--query", "x", "--corpus", "empty.txt"), "empty.txt: empty: give a file or corpus with sentences"),
         (("--query", "x", "--corpus", "nothing.txt"), "nothing.txt: No such file or directory"),

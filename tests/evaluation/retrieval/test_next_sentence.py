@@ -137,7 +137,7 @@ def test_bad_input_is_one_line_before_anything_is_encoded(folder, tmp_path, monk
     few = write_corpus(tmp_path / "few.parsed", topic_rows(documents=2, sentences=3))
     one = write_corpus(tmp_path / "one.parsed", topic_rows(documents=1, sentences=40))
     for flags, message in (
-        (("--candidates", 1), "--candidates 1: give at least 2"),
+        (("--candidates", 1), "Invalid value for '--candidates'"),
         (("--corpus", few), "6 held-out sentences are too few to draw 19 candidates"),
         (("--corpus", one), "all 39 sentences to ask about (all) are in one document, and intervals need two"),
         (("--corpus", tmp_path), "is not a parsed corpus"),
