@@ -159,9 +159,8 @@ def upright(tree: Tree, mirrored: bool = False) -> list[str]:
     def copied(node: Tree | str) -> Any:
         if isinstance(node, str):
             return stand_in(node)
-        return nltk.tree.Tree(
-            stand_in(node.label()), [copied(child) for child in (reversed(node) if mirrored else node)]
-        )
+        children = reversed(node) if mirrored else node
+        return nltk.tree.Tree(stand_in(node.label()), [copied(child) for child in children])
 
     text = nltk.tree.TreePrettyPrinter(copied(tree)).text(unicodelines=True, maxwidth=None)
     text = STAND_INS.sub(lambda found: guarded(labels[ord(found[1]) - PRIVATE]), text)

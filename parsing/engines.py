@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from structviews.errors import InputError
-from structviews.parsing.sources import TakeTrees, Work
+from structviews.parsing.sources import ParseText, TakeTrees, Work
 from structviews.runtime.processes import Engine, OnReport, here, ignore, in_processes, interrupts_held
 from structviews.runtime.wording import reason
 
@@ -48,14 +48,21 @@ def open_engine(
 
 
 @contextmanager
-def on_ray(work: Work, workers: int | None, address: str | None) -> Iterator[Engine]:
+def on_ray(work: ParseText, workers: int | None, address: str | None) -> Iterator[Engine]:
     """Run calls as tasks on a Ray cluster; if a worker or node dies, another one takes over its task."""
-    ray = import_ray(alone=address is None)
-    needs = {"CPU": 1, "GPU": work.gpus}
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # unless the user wants them
+    # Turning clusters off is the only way to make Ray listen on the loopback interface alone.
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = str(int(address is not None))
+    try:
+        import ray  # noqa: PLC0415 - an extra, and slow to import
+    except ImportError:
+        raise InputError("--engine ray needs Ray: pip install 'structviews[ray]'") from None
+    gpus = int(work.options.device.startswith("cuda"))
+    needs = {"CPU": 1, "GPU": gpus}
     with ray_cluster(ray, address, workers or 1):
         # Worker processes keep their model from shard to shard; by default Ray ends a process after each
         # task that uses a GPU.
-        remote = ray.remote(num_cpus=1, num_gpus=work.gpus, max_retries=RETRIES, max_calls=0)(call)
+        remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=RETRIES, max_calls=0)(call)
 
         def slots() -> int:
             have = ray.cluster_resources()
@@ -66,11 +73,10 @@ def on_ray(work: Work, workers: int | None, address: str | None) -> Iterator[Eng
             return slots() + 1 if address is None or workers is None else workers
 
         def submit(function: Callable[..., Any], /, *arguments: Any, on_report: OnReport = ignore) -> Future[Any]:
-            future: Future[Any] = remote.remote(work.gpus, function, *arguments).future()
-            return future
+            return remote.remote(gpus, function, *arguments).future()
 
         if not slots():
-            missing = "GPU" if work.gpus else "CPU"
+            missing = "GPU" if gpus else "CPU"
             raise InputError(f"no machine in the Ray cluster has a {missing} for a worker: add one with ray start")
         try:
             yield Engine(submit, capacity)
@@ -87,18 +93,6 @@ def call(gpus: int, function: Callable[..., Any], /, *arguments: Any) -> Any:
     if not gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     return function(*arguments)
-
-
-def import_ray(*, alone: bool) -> Any:
-    """Import ray, confined to this machine or not, and without usage statistics unless the user enables them."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Turning clusters off is the only way to make Ray listen on the loopback interface alone.
-    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = str(int(not alone))
-    try:
-        import ray  # noqa: PLC0415 - an extra, and slow to import
-    except ImportError:
-        raise InputError("--engine ray needs Ray: pip install 'structviews[ray]'") from None
-    return ray
 
 
 @contextmanager

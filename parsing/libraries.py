@@ -1,7 +1,6 @@
 """Shared by the backends that wrap other libraries: models on disk, and trees over given tokens."""
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -12,12 +11,10 @@ from typing import Any
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import AnyTree, binarise, strip
-from structviews.parsing.parser import Fault, Options, Unparsed, is_out_of_memory
-from structviews.parsing.treebank import ESCAPE, ESCAPES
+from structviews.parsing.parser import Fault, Unparsed, is_out_of_memory
+from structviews.parsing.treebank import SPACE, unescaped
 from structviews.runtime.wording import reason
 
-# Replaces a space inside a library's token (the number 1 000), since our tokens have no spaces.
-SPACE = "\u2423"
 QUOTES = {"``": '"', "''": '"'}
 CHUNK_BYTES = 1 << 20
 
@@ -41,12 +38,7 @@ def download_command(library: str, *words: str | Path | None) -> str:
 
 def surface(token: str) -> str:
     """A token as in running text, which the libraries' models were trained on: with plain brackets and quotes."""
-    return QUOTES.get(token) or ESCAPE.sub(lambda match: ESCAPES[match.group()], token).replace(SPACE, " ")
-
-
-def as_token(word: str) -> str:
-    """Turn a library's word into one of our tokens, which have no white space."""
-    return re.sub(r"\s", SPACE, word)
+    return QUOTES.get(token) or unescaped(token).replace(SPACE, " ")
 
 
 @contextmanager
@@ -96,15 +88,6 @@ def hash_files(root: Path, paths: Iterable[Path]) -> str:
             while part := stream.read(CHUNK_BYTES):
                 digest.update(part)
     return digest.hexdigest()
-
-
-def device(options: Options) -> str:
-    """The device to compute on: the user's choice, else a GPU if there is one."""
-    if options.device:
-        return options.device
-    import torch  # noqa: PLC0415 - slow to import
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @contextmanager

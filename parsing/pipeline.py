@@ -107,9 +107,10 @@ def parse_corpus(
                         write_json(out / JOB, job)
                 if console and source.note:
                     say(console, source.note)
-                shards = make_shards(source, out, workforce, job, Progress(bar, source.lines), sentences_per_shard)
+                shards = make_shards(source, out, workforce, job, bar)
+                repaired = {"repaired": dict(source.repairs.lines)} if source.repairs.lines else {}
                 with disk_errors(out):
-                    write_manifest(out, shards, {**job, **source.found()})
+                    write_manifest(out, shards, {**job, **repaired})
             for name in (JOB, FINISHED):  # only needed to resume
                 (out / name).unlink(missing_ok=True)
             corpus = ParsedCorpus.open(out)
@@ -189,15 +190,9 @@ class Progress:
         self._bar(round(self._lines_done), self.lines, rate=rate)
 
 
-def make_shards(
-    source: Source,
-    out: Path,
-    engine: Engine,
-    job: dict[str, Any],
-    progress: Progress,
-    sentences_per_shard: int,
-) -> list[ShardEntry]:
+def make_shards(source: Source, out: Path, engine: Engine, job: dict[str, Any], bar: Bar) -> list[ShardEntry]:
     """Make the missing shards; return the entries of all."""
+    progress = Progress(bar, source.files[0].lines)
     pending: dict[Future[pa.Buffer], Task] = {}
     with disk_errors(out):
         shards = finished_shards(out)
@@ -217,7 +212,7 @@ def make_shards(
 
     number = last_line = 0
     try:
-        for number, sentences in enumerate(cut(source.sentences(), sentences_per_shard), 1):
+        for number, sentences in enumerate(cut(source.sentences(), job["settings"]["sentences_per_shard"]), 1):
             task = Task(number - 1, len(sentences), sentences[-1].line - last_line)
             last_line = sentences[-1].line
             if shard_name(task.number) in shards:
@@ -293,7 +288,7 @@ def described(work: Work) -> dict[str, Any]:
 
 def check_unchanged(source: Source, out: Path) -> None:
     """Raise InputError if the source no longer matches the job."""
-    if changed := source.changed():
+    if changed := [file.name for file in source.files if file.changed()]:
         raise InputError(
             f"{' and '.join(changed)} changed during this run: restore the original and run the same command again "
             f"to resume, or delete {out} to start over"

@@ -48,7 +48,7 @@ class ParseText:
         """The sentences' trees in order, or why there are none."""
         parser = loaded(self.parser, self.options, self.factories)
         with one_thread():
-            words = text.tokens_or_reason([sentence.text for sentence in sentences], self._tokenise)
+            words = self._words([sentence.text for sentence in sentences])
             words = [each if isinstance(each, Unparsed) else limited(each, each, self.max_tokens) for each in words]
             trees = iter(parser.parse([each for each in words if not isinstance(each, Unparsed)]))
         parsed = [each if isinstance(each, Unparsed) else next(trees) for each in words]
@@ -59,18 +59,20 @@ class ParseText:
                 )
         return parsed
 
-    @property
-    def gpus(self) -> int:
-        """Number of GPUs that a worker needs."""
-        return int(self.options.device.startswith("cuda"))
-
-    def _tokenise(self, texts: Sequence[str]) -> Sequence[text.Words]:
-        if self.tokenised:
-            return [tuple(each.split()) for each in texts]
+    def _words(self, texts: Sequence[str]) -> list[tuple[str, ...] | Unparsed]:
+        """The tokens of each sentence, or the reason why it is skipped."""
+        skipped = [text.unfit(each) for each in texts]
+        fit = [each for each, skip in zip(texts, skipped, strict=True) if skip is None]
         parser = loaded(self.parser, self.options, self.factories)
-        if isinstance(parser, Tokeniser):
-            return parser.tokenise(texts)
-        return tokenising.tokenise_all(texts, self.options.language)
+        found: Sequence[tuple[str, ...] | Unparsed]
+        if self.tokenised:
+            found = [tuple(each.split()) for each in fit]
+        elif isinstance(parser, Tokeniser):
+            found = parser.tokenise(fit)
+        else:
+            found = tokenising.tokenise_all(fit, self.options.language)
+        words = iter(found)
+        return [skip or next(words) for skip in skipped]
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entries ``parser`` and ``tokeniser``."""
@@ -88,19 +90,16 @@ class ParseText:
 
 @dataclass(frozen=True)
 class TakeTrees:
-    """Use the trees that the treebank sentences already have; those longer than ``max_tokens`` are skipped."""
+    """As ``ParseText``, with the trees that sentences already have; those longer than ``max_tokens`` are skipped."""
 
     max_tokens: int
     language: str
-    gpus: int = 0
 
     def __call__(self, sentences: Sequence[TreebankSentence]) -> list[ParsedSentence | Unparsed]:
-        """As ``ParseText``."""
         trees = (sentence.sentence for sentence in sentences)
         return [each if isinstance(each, Unparsed) else limited(each, each.tokens, self.max_tokens) for each in trees]
 
     def describe(self) -> dict[str, Any]:
-        """As ``ParseText``."""
         return {"parser": {"name": TREEBANK, "language": self.language}, "tokeniser": {"name": TREEBANK}}
 
 
@@ -198,32 +197,6 @@ def output_name(source: str) -> str:
     return f"{name}.parsed"
 
 
-class SurveyedFile:
-    """A file and its ``text.survey`` from when it was first read."""
-
-    def __init__(self, path: Path, name: str) -> None:
-        self.path = path
-        self.name = name
-        self.survey = text.survey(path, name)
-
-    def describe(self) -> dict[str, Any]:
-        """The file's entry in the manifest."""
-        return {"sha256": self.survey.sha256, "bytes": self.survey.bytes}
-
-    def changed(self) -> bool:
-        """Whether the content has changed or can no longer be read; read again only if ``file_state`` differs."""
-        if text.file_state(self.path) == self.survey.state:
-            return False
-        try:
-            again = text.survey(self.path, self.name)
-        except InputError:
-            return True
-        if again.sha256 != self.survey.sha256:
-            return True
-        self.survey = again
-        return False
-
-
 def spooled_stdin() -> Any:
     """Copy standard input to a temporary file, which is deleted when it is closed."""
     try:
@@ -241,7 +214,8 @@ def spooled_stdin() -> Any:
 class TextSource:
     """The sentences of a text, and the ``work`` that parses them; see ``open_source`` for the arguments and errors.
 
-    ``lines`` are those of the text, for the progress bar; ``note`` tells the user what was guessed, if anything.
+    ``files`` has the survey of the text, ``repairs`` are those of the sentences that were read last, and ``note`` tells
+    the user what was guessed, if anything.
     """
 
     def __init__(
@@ -261,9 +235,8 @@ class TextSource:
         # Standard input is copied to a file because it is read more than once; the file is deleted with this object.
         self._spool = spooled_stdin() if source == STDIN else None
         self.path = Path(self._spool.name if self._spool else source)
-        self.file = SurveyedFile(self.path, "standard input" if source == STDIN else source)
-        self.lines = self.file.survey.lines
-        self.layout = layout or self.file.survey.guess
+        self.files = [text.survey(self.path, "standard input" if source == STDIN else source)]
+        self.layout = layout or self.files[0].guess
         self.note = "" if layout else LAYOUT_NOTES[self.layout]
         self.repairs = text.Repairs(options.language)
         if self.layout == "prose" and not tokenised:
@@ -273,7 +246,7 @@ class TextSource:
         """The manifest's entries about the source and how it is read, without those of the work."""
         models, work = self.work.options.models, self.work
         return {
-            "sources": [self.file.describe()],
+            "sources": [file.describe() for file in self.files],
             "settings": {"format": self.layout, "tokenised": work.tokenised, "max_tokens": work.max_tokens},
             # Where a run looks for its parser; the parser's description shows whether it is the same one.
             **({MODELS: str(models.resolve())} if models else {}),
@@ -285,14 +258,6 @@ class TextSource:
         self.repairs = text.Repairs(language)
         tokenised = self.work.tokenised
         return text.read_sentences(self.path, self.layout, repairs=self.repairs, tokenised=tokenised, language=language)
-
-    def found(self) -> dict[str, Any]:
-        """The manifest's entries that are known once all sentences have been read."""
-        return {"repaired": dict(self.repairs.lines)} if self.repairs.lines else {}
-
-    def changed(self) -> list[str]:
-        """Names of files whose content no longer matches ``describe``."""
-        return [self.file.name] if self.file.changed() else []
 
 
 class TreebankSource:
@@ -307,9 +272,8 @@ class TreebankSource:
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
         self.work = TakeTrees(checked(max_tokens), language)
-        self.note = ""
-        self.files = [SurveyedFile(path, str(path)) for path in self.paths]
-        self.lines = self.files[0].survey.lines
+        self.note, self.repairs = "", text.Repairs(language)  # there are none
+        self.files = [text.survey(path, str(path)) for path in self.paths]
         derived = derived_files(self.paths[0]) if is_conllu(self.paths[0]) else []
         files = ["conllu" if is_conllu(path) else "ptb" for path in self.paths]
         self.kept = [name for name in files if name not in derived]
@@ -323,12 +287,6 @@ class TreebankSource:
 
     def sentences(self) -> Iterator[TreebankSentence]:
         return read_treebank(self.paths)
-
-    def found(self) -> dict[str, Any]:
-        return {}
-
-    def changed(self) -> list[str]:
-        return [file.name for file in self.files if file.changed()]
 
 
 Source = TextSource | TreebankSource

@@ -15,13 +15,13 @@ import io
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from unicodedata import decomposition
 
 import pyarrow as pa
@@ -32,9 +32,6 @@ from structviews.parsing.tokenising import CLOSING, OPENING, split_sentences
 from structviews.runtime.wording import reason
 
 Layout = Literal["lines", "prose"]
-# The tokens of a sentence, or the reason why it is skipped.
-Words = tuple[str, ...] | Unparsed
-Tokenise = Callable[[Sequence[str]], Sequence[Words]]
 # Gives a line, by its number and its text, as it should be.
 RepairLine = Callable[[int, str], str]
 
@@ -98,18 +95,37 @@ class RawSentence:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Survey:
     """What one pass over a text found: hash, size and lines of the decompressed text, and a guess of its layout.
 
-    ``state`` is the ``file_state`` of the file before it was read.
+    ``name`` stands for the file in messages; ``state`` is its ``file_state`` before it was read.
     """
 
+    path: Path
+    name: str
     sha256: str
     bytes: int
     lines: int
     guess: Layout
     state: tuple[int, ...]
+
+    def describe(self) -> dict[str, Any]:
+        """The file's entry in the manifest."""
+        return {"sha256": self.sha256, "bytes": self.bytes}
+
+    def changed(self) -> bool:
+        """Whether the content has changed or can no longer be read; read again only if ``file_state`` differs."""
+        if file_state(self.path) == self.state:
+            return False
+        try:
+            again = survey(self.path, self.name)
+        except InputError:
+            return True
+        if again.sha256 != self.sha256:
+            return True
+        self.state = again.state
+        return False
 
 
 def survey(path: Path, name: str) -> Survey:
@@ -151,7 +167,8 @@ def survey(path: Path, name: str) -> Survey:
         raise InputError(f"{name} cannot be read ({reason(error)}): give a complete, readable file") from None
     if blank:
         raise InputError(f"{name} {'holds only blank lines' if size else 'is empty'}: give a text with sentences")
-    return Survey(digest.hexdigest(), size, lines + (not last.endswith(b"\n")), guess_layout(path), state)
+    lines += not last.endswith(b"\n")
+    return Survey(path, name, digest.hexdigest(), size, lines, guess_layout(path), state)
 
 
 def file_state(path: Path) -> tuple[int, ...]:
@@ -276,13 +293,6 @@ class Paragraph:
     def _line(self, offset: int) -> int:
         """The source line of the character at ``offset``."""
         return self.starts[bisect_right(self.starts, offset, key=itemgetter(0)) - 1][1]
-
-
-def tokens_or_reason(texts: Sequence[str], tokenise: Tokenise) -> list[Words]:
-    """Tokenise each sentence, or return the reason why it is skipped."""
-    skipped = [unfit(text) for text in texts]
-    words = iter(tokenise([text for text, skip in zip(texts, skipped, strict=True) if skip is None]))
-    return [skip or next(words) for skip in skipped]
 
 
 def unfit(text: str) -> Unparsed | None:

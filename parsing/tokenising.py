@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
-from typing import Protocol, TypedDict
+from typing import TypedDict
 
 from structviews.errors import InputError
 from structviews.runtime.documents import read_json
@@ -42,23 +42,6 @@ ENDS = frozenset(
 Span = tuple[int, int]
 
 
-class Rules(Protocol):
-    """The tokeniser of a language.
-
-    Attributes:
-        name, version: what manifests and runs say of it.
-        by_string: whether strings between white space do not influence one another.
-    """
-
-    name: str
-    version: str
-    by_string: bool
-
-    def spans(self, texts: Iterable[str]) -> list[list[Span]]:
-        """Start and end of the tokens of each text, in order; some may be white space."""
-        ...
-
-
 class RulesFile(TypedDict):
     """The content of ``rules.json``: the rules of a version of spaCy.
 
@@ -78,7 +61,12 @@ class RulesFile(TypedDict):
 
 
 class EnglishRules:
-    """spaCy's rules for English, applied to texts; see ``Rules``."""
+    """spaCy's rules for English.
+
+    Attributes:
+        name, version: what manifests and runs say of them.
+        by_string: whether strings between white space do not influence one another.
+    """
 
     name = "English rules of spaCy"
     by_string = True
@@ -96,7 +84,7 @@ class EnglishRules:
             self._split.setdefault(first, set()).add((first, *others))
 
     def spans(self, texts: Iterable[str]) -> list[list[Span]]:
-        """See ``Rules``; white space is included."""
+        """Start and end of the tokens of each text, in order; some may be white space."""
         found = []
         for text in texts:
             if text.isascii() and text.isalpha() and text not in self._special:
@@ -163,7 +151,7 @@ class EnglishRules:
 
 
 class SpacyRules:
-    """spaCy's rules for a language, without a model; see ``Rules``. InputError where spaCy or its rules are missing."""
+    """As ``EnglishRules``, for any language, without a model; InputError where spaCy or its rules are missing."""
 
     def __init__(self, language: str) -> None:
         try:
@@ -187,14 +175,13 @@ class SpacyRules:
         self.by_string = isinstance(self._nlp.tokenizer, Tokenizer)
 
     def spans(self, texts: Iterable[str]) -> list[list[Span]]:
-        """See ``Rules``."""
         # Outside a memory zone spaCy keeps every word that it has seen; inside one it does not cache tokenised strings.
         with self._nlp.memory_zone():
             return [[(t.idx, t.idx + len(t)) for t in self._nlp.make_doc(text)] for text in texts]
 
 
 @cache
-def rules(language: str) -> Rules:
+def rules(language: str) -> EnglishRules | SpacyRules:
     """The rules for a language; InputError if there are none here."""
     return EnglishRules() if language.partition("-")[0] == ENGLISH else SpacyRules(language)
 

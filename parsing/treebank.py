@@ -15,6 +15,8 @@ from structviews.runtime.wording import reason
 # Penn Treebank escapes; they also occur inside a token (friend-LRB-s-RRB-).
 ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 ESCAPE = re.compile("|".join(ESCAPES))
+# In place of white space.
+SPACE = "\u2423"
 CONLLU_COLUMNS = 10
 # Characters of a wrong value that an error shows.
 LONGEST = 40
@@ -71,7 +73,6 @@ class Documents:
         self._by_newdoc = False
 
     def read(self, number: int, line: str) -> None:
-        """Read a comment in line ``number``."""
         key, value = comment(line)
         if key.startswith("newdoc"):
             self.name, self._by_newdoc = value or f"line {number}", True
@@ -172,7 +173,7 @@ def _aligned(conllu: Path, brackets: Path) -> Iterator[tuple[_Annotation, _Annot
         if constituents is None:
             raise _alone(f"{conllu}:{words.line}", conllu, brackets)
         # Escape sequences in the text itself are treated as escapes in both files.
-        tokens, leaves = map(_unescaped, words.fields["tokens"]), constituents.fields["tokens"]
+        tokens, leaves = map(unescaped, words.fields["tokens"]), constituents.fields["tokens"]
         for i, (token, leaf) in enumerate(zip_longest(tokens, leaves), 1):
             if token != leaf:
                 ours, theirs = ("missing" if each is None else repr(each) for each in (leaf, token))
@@ -189,8 +190,14 @@ def _alone(where: str, conllu: Path, brackets: Path) -> InputError:
     return InputError(f"{where}: this sentence has no counterpart: {conllu} and {brackets} must be parallel")
 
 
-def _unescaped(token: str) -> str:
+def unescaped(token: str) -> str:
+    """A token with brackets in place of their escapes."""
     return ESCAPE.sub(lambda match: ESCAPES[match.group()], token)
+
+
+def as_token(word: str) -> str:
+    """Turn a word into one of our tokens, which have no white space, unlike the number 1 000."""
+    return re.sub(r"\s", SPACE, word)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -289,8 +296,7 @@ def _conllu_row(
         )
     if not HEAD.fullmatch(head) and (with_heads or head != "_"):
         raise InputError(f"{path}:{number}: head {head[:LONGEST]!r} is not a number of a word: give each word a head")
-    # A CoNLL-U form may contain a space (the number 1 000); our tokens may not.
-    return re.sub(r"\s", "\u2423", form), tag, None if head == "_" else int(head), relation
+    return as_token(form), tag, None if head == "_" else int(head), relation
 
 
 def _read_brackets(path: Path) -> Iterator[_Annotation]:
@@ -305,7 +311,7 @@ def _read_brackets(path: Path) -> Iterator[_Annotation]:
             raise InputError(f"{path}:{number}: not one bracketed tree: {reason(error)}") from None
         if last:
             yield last
-        tree = tree._replace(tokens=tuple(map(_unescaped, tree.tokens)))
+        tree = tree._replace(tokens=tuple(map(unescaped, tree.tokens)))
         last, blank = _Annotation(number, tree._asdict(), blank + line), ""
     if last:
         yield last._replace(text=last.text + blank)

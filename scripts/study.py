@@ -9,19 +9,18 @@ The scripts that made the runs are in the project's history, at commit 971d152.
 import argparse
 from pathlib import Path
 
-from studies import transformers, view_pairs, view_pairs_plan
+from studies import transformers, view_pairs
 
 ROOT = Path(__file__).resolve().parents[1]
-PLANS = {"view-pairs": view_pairs_plan.Plan.full(), "transformers": transformers.Plan.full()}
-PAGES = {"view-pairs": view_pairs.write_pages, "transformers": transformers.write_pages}
+STUDIES = {study.NAME: study.write_pages for study in (view_pairs, transformers)}
 
 
 def main() -> None:
     """Make the pages."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=PLANS)
+    parser.add_argument("study", choices=STUDIES)
     study = parser.parse_args().study
-    for path in PAGES[study](PLANS[study], ROOT / "docs" / "results" / study, ROOT / "docs"):
+    for path in STUDIES[study](ROOT / "docs" / "results" / study, ROOT / "docs"):
         print(path)
 
 

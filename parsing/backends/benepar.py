@@ -6,23 +6,16 @@ Weights are loaded with ``torch.load``, which since PyTorch 2.6 runs no code fro
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
-from structviews.parsing.libraries import (
-    device,
-    download_command,
-    errors_of,
-    hash_files,
-    library,
-    offline,
-    sentence,
-    surface,
-)
+from structviews.parsing.libraries import download_command, errors_of, hash_files, library, offline, sentence, surface
 from structviews.parsing.parser import CONSTITUENCY, Options, Parser, Unparsed
+from structviews.runtime.device import best_device
 from structviews.runtime.wording import reason
 
 # The newest models, see https://github.com/nikitakit/self-attentive-parser#available-models.
@@ -83,9 +76,7 @@ class BeneparParser(Parser):
         self.path = locate(self.model, options)
         try:
             with offline():
-                self.parser = _load(self.path, self.language, device(options))
-        except InputError:
-            raise
+                self.parser = _load(self.path, self.language, options.device or str(best_device()))
         except Exception as error:
             command = download_command("benepar", f"--lang {options.language}", argument, options.models)
             raise InputError(
@@ -93,8 +84,6 @@ class BeneparParser(Parser):
             ) from None
 
     def describe(self) -> dict[str, Any]:
-        from importlib.metadata import version  # noqa: PLC0415
-
         return {
             "name": "benepar",
             "version": version("benepar"),
@@ -154,8 +143,7 @@ def transformers_as_benepar_knows_them() -> Iterator[None]:
     def build_inputs_with_special_tokens(tokeniser: Any, ids: list[int]) -> list[int]:
         bare, whole = (tokeniser.encode("a", add_special_tokens=special) for special in (False, True))
         before = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
-        with_special: list[int] = whole[:before] + ids + whole[before + len(bare) :]
-        return with_special
+        return whole[:before] + ids + whole[before + len(bare) :]
 
     name = build_inputs_with_special_tokens.__name__
     if hasattr(PreTrainedTokenizerFast, name):

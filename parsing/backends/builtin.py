@@ -71,7 +71,6 @@ class BuiltinParser:
         model: hash of the files that they were read from, if there are any.
     """
 
-    name = "builtin"
     kinds = frozenset({DEPENDENCY, CONSTITUENCY})
     # It forms its own batches, which are better the more sentences it can choose from.
     batch_tokens = 2**17
@@ -137,7 +136,7 @@ class BuiltinParser:
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entry, which shows whether two parses come from the same model."""
-        return {"name": self.name, "version": self.settings["version"], "settings": {}, "model": self.model}
+        return {"name": "builtin", "version": self.settings["version"], "settings": {}, "model": self.model}
 
     @torch.inference_mode()
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence]:

@@ -12,17 +12,9 @@ from typing import Any
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
-from structviews.parsing.libraries import (
-    as_token,
-    download_command,
-    errors_of,
-    hash_files,
-    library,
-    offline,
-    sentence,
-    surface,
-)
+from structviews.parsing.libraries import download_command, errors_of, hash_files, library, offline, sentence, surface
 from structviews.parsing.parser import DEPENDENCY, Fault, Options, Parser, Unparsed
+from structviews.parsing.treebank import as_token
 from structviews.runtime.wording import reason
 
 # A component is run if it assigns one of these: trees, tags, or the vectors that they are computed from.
@@ -91,12 +83,10 @@ class SpacyParser(Parser):
             )
 
     def describe(self) -> dict[str, Any]:
-        import spacy  # noqa: PLC0415
-
         meta = self.nlp.meta
         return {
             "name": "spacy",
-            "version": spacy.__version__,
+            "version": library("spacy").__version__,
             "settings": {"pipeline": f"{meta['lang']}_{meta['name']} {meta['version']}"},
             "model": hash_files(self.path, [self.path]),
         }

@@ -12,18 +12,10 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.binarise import Tree
-from structviews.parsing.libraries import (
-    as_token,
-    device,
-    download_command,
-    errors_of,
-    hash_files,
-    library,
-    offline,
-    sentence,
-    surface,
-)
+from structviews.parsing.libraries import download_command, errors_of, hash_files, library, offline, sentence, surface
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Fault, Options, Parser, Unparsed
+from structviews.parsing.treebank import as_token
+from structviews.runtime.device import best_device
 from structviews.runtime.wording import reason
 
 TOKENISING = ("tokenize", "mwt")
@@ -119,7 +111,7 @@ class StanzaParser(Parser):
             if not file.is_file():
                 raise InputError(f"{file}: this stanza model is missing: {self.remedy}")
         # Its words are the given tokens: without the mwt processor, none is split.
-        self.device = device(options)
+        self.device = options.device or str(best_device())
         self.pipeline = self._load(("tokenize", *PARSING), tokenize_pretokenized=True)
         for name in (TAGGER, PARSER, CONSTITUENTS):
             if processor := self.pipeline.processors.get(name):
@@ -147,14 +139,11 @@ class StanzaParser(Parser):
                     device=self.device,
                     **settings,
                 )
-        except InputError:
-            raise
         except Exception as error:
             raise InputError(f"{self._fault()} ({reason(error)}): {self.remedy}") from None
 
     def _fault(self) -> str:
         """Why models cannot be loaded: the first file that is not as published, if there is one."""
-        from stanza import __version__  # noqa: PLC0415
         from stanza.resources.common import get_md5  # noqa: PLC0415
 
         for (kind, name), file in zip(self.models, self.files, strict=True):
@@ -162,7 +151,7 @@ class StanzaParser(Parser):
             published = {entry[key] for key in ("md5", "alternate_md5") if entry.get(key)}
             if published and get_md5(str(file)) not in published:
                 return f"{file} is damaged or not the version in resources.json"
-        return f"{self.folder / self.language}: stanza {__version__} cannot load its models"
+        return f"{self.folder / self.language}: stanza {library('stanza').__version__} cannot load its models"
 
     def describe(self) -> dict[str, Any]:
         return {

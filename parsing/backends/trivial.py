@@ -34,7 +34,6 @@ class TrivialParser(Parser):
         return {"name": "trivial", "version": "1", "settings": {}, "model": ""}
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
-        """Trees for each sentence, which only depend on its own words."""
         return [self._trees(tuple(tokens)) for tokens in sentences]
 
     def _trees(self, tokens: tuple[str, ...]) -> ParsedSentence:

@@ -4,27 +4,16 @@ The scripts that trained and scored the runs are in the history; here is what ma
 """
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from structviews.words import CONTEXTUAL
 from structviews.words.word_settings import FIRST
 from structviews.words.word_settings import MEAN as MEAN_STATE
+from studies import pages
 from studies.intervals import Claim, above
-from studies.pages import (
-    Found,
-    decided,
-    differences,
-    discussion,
-    effort,
-    method,
-    paragraph,
-    probing,
-    section,
-    table,
-    write_page,
-)
+from studies.pages import Found, paragraph, section
 from studies.rows import CONTROL, FIXED, JOINED, MAIN, OF, Row, Run
 
 NAME = "transformers"
@@ -55,7 +44,6 @@ LEARNING_RATES = (1.25e-5, 5e-5, 2e-4, 8e-4)
 HIDDEN, BATCH, SEEDS = 256, 400, 2
 
 
-@dataclass(frozen=True)
 class Plan:
     """What is trained.
 
@@ -68,31 +56,19 @@ class Plan:
         exported: the encoder of such a pair, exported.
     """
 
-    words: list[Row]
-    frozen: list[Row]
-    trees: list[Row]
-    control: Row
-    alone: Row
-    pairs: list[Row]
-    apart: list[Row]
-    exported: list[Row]
-
-    @classmethod
-    def full(cls) -> "Plan":
-        """All rows."""
+    def __init__(self) -> None:
         n, batch = SENTENCES, BATCH
         pairs = [f"{TRANSFORMER},{partner}" for partner in PARTNERS]
         mean_state, first = (Row("", 0, 0, baseline=pooling) for pooling in (MEAN_STATE, FIRST))
-        return cls(
-            [Row("", 0, 0, baseline=average) for average in AVERAGES],
-            [mean_state, replace(mean_state, without_component=True), first],
-            [Row(MAIN, n, batch, channels=channel) for channel in (FIXED, CONTEXTUAL)],
-            Row(CONTROL, n, batch, channels=CONTEXTUAL),
-            Row(TRANSFORMER, n, min(batch, SIMCSE_BATCH), objective=SIMCSE),
-            [Row(pair, n, batch) for pair in pairs],
-            [Row(f"{TRANSFORMER}{OF}{MEAN_STATE}{JOINED}{view}{OF}{MAIN}", n, batch) for view in MAIN.split(",")],
-            [Row(f"{TRANSFORMER}{OF}{pair}", n, batch) for pair in pairs],
-        )
+        of_mean = f"{TRANSFORMER}{OF}{MEAN_STATE}{JOINED}"
+        self.words = [Row("", 0, 0, baseline=average) for average in AVERAGES]
+        self.frozen = [mean_state, replace(mean_state, without_component=True), first]
+        self.trees = [Row(MAIN, n, batch, channels=channel) for channel in (FIXED, CONTEXTUAL)]
+        self.control = Row(CONTROL, n, batch, channels=CONTEXTUAL)
+        self.alone = Row(TRANSFORMER, n, SIMCSE_BATCH, objective=SIMCSE)
+        self.pairs = [Row(pair, n, batch) for pair in pairs]
+        self.apart = [Row(f"{of_mean}{view}{OF}{MAIN}", n, batch) for view in MAIN.split(",")]
+        self.exported = [Row(f"{TRANSFORMER}{OF}{pair}", n, batch) for pair in pairs]
 
     @property
     def table(self) -> list[Row]:
@@ -102,29 +78,13 @@ class Plan:
 
     @property
     def tried(self) -> list[Row]:
-        """What learning rates are tried on."""
-        return [self.trial(row) for row in (self.alone, *self.pairs)]
-
-    def trial(self, row: Row) -> Row:
-        """A row on as little text as learning rates are tried on."""
-        return replace(row, sentences=TRIED)
+        """Rows on as little text as learning rates are tried on."""
+        return [replace(row, sentences=TRIED) for row in (self.alone, *self.pairs)]
 
     def runs(self) -> list[Run]:
         """In the order in which they are made; what is not trained has no seeds."""
         found = [Run(row, seed) for row in self.table for seed in range(1, 1 + (SEEDS if row.views else 1))]
         return sorted(found, key=lambda run: (run.seed, bool(run.row.members)))
-
-
-def rates_measured(stored: Path) -> dict[str, Measured]:
-    """What was measured of each row on which learning rates were tried."""
-    found: dict[str, Measured] = json.loads((stored / RATES).read_text("utf-8"))
-    return found
-
-
-def best(measured: Measured, rates: Sequence[float]) -> float:
-    """The rate with the highest score, of those with which training did not diverge."""
-    scores = {rate: score for rate in rates if (score := measured.get(f"{rate:g}")) is not None}
-    return max(scores, key=scores.__getitem__)
 
 
 def title(row: Row) -> str:
@@ -182,13 +142,13 @@ def claims(plan: Plan) -> list[Claim]:
     ]
 
 
-def write_pages(plan: Plan, stored: Path, docs: Path) -> list[Path]:
+def write_pages(stored: Path, docs: Path) -> list[Path]:
     """Write the study's page below a folder of documentation; its path."""
-    found = Found.read(plan, stored)
-    sections = [part(found) for part in (introduction, scores, answers, discussion)]
-    sections += [probing(found, title), method(found)]
-    sections += [learning_rates(found, rates_measured(stored)), limits(found), effort(found, NAME, title)]
-    return [write_page(docs, NAME, sections)]
+    found = Found.read(Plan(), stored)
+    sections = [part(found) for part in (introduction, scores, answers, pages.discussion)]
+    sections += [pages.probing(found, title), pages.method(found)]
+    sections += [learning_rates(found), limits(found), pages.effort(found, NAME, title)]
+    return [pages.write_page(docs, NAME, sections)]
 
 
 def introduction(found: Found) -> Iterator[str]:
@@ -235,7 +195,7 @@ def scores(found: Found) -> Iterator[str]:
         "of the same number. *Exported* is the transformer of a pair by itself, loaded by "
         "sentence-transformers. No row is left out.",
     )
-    yield from differences(found, plan.table, lambda row: plan.frozen[0], title)
+    yield from pages.differences(found, plan.table, lambda row: plan.frozen[0], title)
 
 
 def answers(found: Found) -> Iterator[str]:
@@ -248,11 +208,12 @@ def answers(found: Found) -> Iterator[str]:
         "difference may have another p there. A pair's transformer was trained further, and the encoder as it is was "
         "not.",
     )
-    yield from decided(found, claims(found.plan))
+    yield from pages.decided(found, claims(found.plan))
 
 
-def learning_rates(found: Found, measured: dict[str, Measured]) -> Iterator[str]:
+def learning_rates(found: Found) -> Iterator[str]:
     """How they were chosen."""
+    measured: dict[str, Measured] = json.loads((found.stored / RATES).read_text("utf-8"))
     plan, names = found.plan, [f"{rate:g}" for rate in LEARNING_RATES]
     yield from section(
         "## Learning rates",
@@ -266,18 +227,19 @@ def learning_rates(found: Found, measured: dict[str, Measured]) -> Iterator[str]
     )
     untrained = measured[plan.frozen[0].name][UNTRAINED]
     yield from paragraph(f"The encoder's mean has {untrained:.1f} before any of this training.")
-    yield from table(["", *names], [trial_line(row, measured[row.name], LEARNING_RATES) for row in plan.tried])
+    yield from pages.table(["", *names], [trial_line(row, measured[row.name]) for row in plan.tried])
     yield ""
 
 
-def trial_line(row: Row, measured: Measured, rates: Sequence[float]) -> list[str]:
-    """A line of the table of learning rates."""
-    cells = []
-    for rate in rates:
-        score = measured[f"{rate:g}"]
-        cell = "diverges" if score is None else f"{score:.1f}"
-        cells.append(f"**{cell}**" if rate == best(measured, rates) else cell)
-    return [title(row), *cells]
+def trial_line(row: Row, measured: Measured) -> list[str]:
+    """A line of the table of learning rates, the highest score in bold."""
+    tried = [measured[f"{rate:g}"] for rate in LEARNING_RATES]
+    highest = max(score for score in tried if score is not None)
+    cells = ["diverges" if score is None else f"{score:.1f}" for score in tried]
+    return [
+        title(row),
+        *(f"**{cell}**" if score == highest else cell for cell, score in zip(cells, tried, strict=True)),
+    ]
 
 
 def limits(found: Found) -> Iterator[str]:

@@ -7,25 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from structviews.evaluation.scores.means import SENTEVAL
+from structviews.evaluation.scores.published import SENTEVAL
 from structviews.evaluation.scores.tables import published_rows
 from studies import pages
 from studies.intervals import MEAN, Draws, Estimate, claim_between, verdicts
-from studies.pages import (
-    Found,
-    compared,
-    decided,
-    differences,
-    discussion,
-    effort,
-    method,
-    paragraph,
-    probing,
-    remarks,
-    section,
-    spread,
-    table,
-)
+from studies.pages import Found, paragraph, section, spread, table
 from studies.rows import BUILTIN, CONTROL, MAIN, NOISE, Row
 from studies.view_pairs_plan import (
     BATCH,
@@ -54,21 +40,22 @@ PUBLISHED = 40_000_000
 PAPER, PAPERS_ROW = "S", "DEP, CONST"
 
 
-def write_pages(plan: Plan, stored: Path, docs: Path) -> list[Path]:
+def write_pages(stored: Path, docs: Path) -> list[Path]:
     """Write the pages and pictures below a folder of documentation; their paths."""
-    found = Found.read(plan, stored)
-    draws, sentences = found.draws, found.trees["sentences"]
-    parts = (introduction, discussion, scores, six, critics, partners, claims_of, choices, probing, method, limits)
-    means = {row: draws.estimate(row, MEAN) for row in plan.table}
-    size, draw_size = size_page(plan, draws, sentences, remarks(stored, "size"))
-    quality, draw_quality = quality_page(plan, draws, found.trees["agreement"], sentences)
+    found = Found.read(Plan(), stored)
+    parts = [introduction, pages.discussion, scores, six, critics, partners]
+    parts += [claims_of, choices, pages.probing, pages.method, limits]
+    means = {row: found.draws.estimate(row, MEAN) for row in found.plan.table}
+    size, draw_size = size_page(found)
+    quality, draw_quality = quality_page(found)
+    main = [row_of(found.plan, MAIN)]
     pictures = {
-        NAME: ("Mean of the tasks by row, with intervals", lambda: pages.draw_intervals(means, [row_of(plan, MAIN)])),
+        NAME: ("Mean of the tasks by row, with intervals", lambda: pages.draw_intervals(means, main)),
         "size": ("Mean of the tasks by the size of the corpus", draw_size),
         "parser-quality": ("Mean of the tasks by labelled attachment score", draw_quality),
     }
     return [
-        pages.write_page(docs, NAME, (*(part(found) for part in parts), effort(found, NAME))),
+        pages.write_page(docs, NAME, (*(part(found) for part in parts), pages.effort(found, NAME))),
         pages.write_page(docs, "size", [size]),
         pages.write_page(docs, "parser-quality", [quality]),
         *(pages.write_picture(docs, name, *picture) for name, picture in pictures.items()),
@@ -141,7 +128,7 @@ def partners(found: Found) -> Iterator[str]:
         "own kind; p is corrected by Holm's method for this table.",
     )
     usual = {view: next(row for row in plan.single if row.views == single(view, view)) for view in STRUCTURES}
-    yield from differences(found, plan.single, lambda row: usual[row.members[0][0]])
+    yield from pages.differences(found, plan.single, lambda row: usual[row.members[0][0]])
     yield from joined(found)
 
 
@@ -153,12 +140,12 @@ def joined(found: Found) -> Iterator[str]:
         "And this is the pair beside two views that were trained apart, each with its own kind, and then joined: "
         "what training together adds. The difference is from the pair."
     )
-    yield from differences(found, plan.apart, lambda row: pairs.get(row, row))
+    yield from pages.differences(found, plan.apart, lambda row: pairs.get(row, row))
     yield from paragraph(
         "And these are joined views minus pairs of one structure, which have as many dimensions: what two "
         "structures bring if neither taught the other. p is corrected by Holm's method for this table."
     )
-    yield from compared(found, [(row, pair) for row in plan.apart[1::2] for _, pair in row.members])
+    yield from pages.compared(found, [(row, pair) for row in plan.apart[1::2] for _, pair in row.members])
 
 
 def scores(found: Found) -> Iterator[str]:
@@ -174,7 +161,7 @@ def scores(found: Found) -> Iterator[str]:
         "and random with random heads. Untrained rows and words alone are [baselines](../representations.md). No row "
         "is left out.",
     )
-    yield from differences(found, plan.table, lambda row: row_of(plan, CONTROL))
+    yield from pages.differences(found, plan.table, lambda row: row_of(plan, CONTROL))
     yield "![The mean of the tasks for each row, with intervals](../images/view-pairs.svg)"
     yield ""
 
@@ -186,7 +173,7 @@ def six(found: Found) -> Iterator[str]:
         "## The six pairs against each other",
         "Differences of the mean of the tasks, p corrected by Holm's method for all of this table.",
     )
-    yield from compared(found, [(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :]])
+    yield from pages.compared(found, [(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :]])
 
 
 def critics(found: Found) -> Iterator[str]:
@@ -200,13 +187,13 @@ def critics(found: Found) -> Iterator[str]:
         f"here are four pairs with both critics. {studied(found)} The difference is from the same pair with the inner "
         "product; p is corrected by Holm's method for this table.",
     )
-    yield from differences(found, plan.critics, plan.usual)
+    yield from pages.differences(found, plan.critics, plan.usual)
     with_critic = {row.views: row for row in plan.critics if row.critic == BILINEAR}
     main, *others = (with_critic[views] for views in CRITICISED)
     yield from paragraph(
         "And these are the pairs against each other with the bilinear critic, in the mean of the tasks."
     )
-    yield from compared(found, [(main, other) for other in others])
+    yield from pages.compared(found, [(main, other) for other in others])
     rows = []
     theirs = {key: row.cells[-1] for key, row in published_rows(SENTEVAL.parts.keys(), [SENTEVAL]).items()}
     for views, name in zip(SIX, THEIR_NAMES, strict=True):
@@ -221,7 +208,7 @@ def critics(found: Found) -> Iterator[str]:
     )
     yield from table(["pair", "the author's", f"ours, {SENTENCES:,}, inner", f"ours, {STUDIED:,}, bilinear"], rows)
     yield ""
-    yield remarks(found.stored, "critics")
+    yield pages.remarks(found.stored, "critics")
 
 
 def claims_of(found: Found) -> Iterator[str]:
@@ -233,7 +220,7 @@ def claims_of(found: Found) -> Iterator[str]:
         " by its p, corrected by Holm's method for all claims: below 0.05 the study *shows* it or finds it *reversed*;"
         " otherwise it *does not show* it, which is no proof of the contrary.",
     )
-    yield from decided(found, claims(found.plan))
+    yield from pages.decided(found, claims(found.plan))
 
 
 # Said of the objectives.
@@ -259,7 +246,7 @@ def choices(found: Found) -> Iterator[str]:
             f"trees, batches of {BATCH}, the pairwise objective and fixed word vectors; p is corrected by "
             f"Holm's method for this table.{note}",
         )
-        yield from differences(found, rows, plan.usual, name)
+        yield from pages.differences(found, rows, plan.usual, name)
 
 
 def objective_title(row: Row) -> str:
@@ -292,12 +279,11 @@ def limits(found: Found) -> Iterator[str]:
     )
 
 
-def size_page(
-    plan: Plan, draws: Draws, sentences: Mapping[str, int], said: str
-) -> tuple[list[str], Callable[[], object]]:
+def size_page(found: Found) -> tuple[list[str], Callable[[], object]]:
     """Scores by the size of the corpus, with what people say about them."""
+    draws, sentences = found.draws, found.trees["sentences"]
     series = {
-        views: {row: float(np.log10(sentences[str(row.sentences)])) for row in plan.size if row.views == views}
+        views: {row: float(np.log10(sentences[str(row.sentences)])) for row in found.plan.size if row.views == views}
         for views in SIZED
     }
     lines: list[str] = []
@@ -310,13 +296,13 @@ def size_page(
     rows = [
         [views, f"{sentences[str(row.sentences)]:,}", str(len(draws.runs[row]))]
         + [spread(draws.estimate(row, name), brief=True) for name in names]
-        for views, found in series.items()
-        for row in found
+        for views, its in series.items()
+        for row in its
     ]
     lines += [*table(["views", "sentences", "seeds", *names], rows), ""]
     lines += ["![The mean of the tasks by the size of the corpus, with fitted lines](../images/size.svg)", ""]
     lines += gaps(draws, list(series.values()), sentences)
-    lines += [said, *extrapolated(draws, series)]
+    lines += [pages.remarks(found.stored, "size"), *extrapolated(draws, series)]
     far = float(np.log10(PUBLISHED))
     return lines, lambda: pages.draw_lines(draws, series, "sentences, powers of ten", fitted=SIZED, far=far)
 
@@ -374,10 +360,9 @@ def last_gain(draws: Draws, rows: Mapping[Row, float], score: str) -> np.ndarray
     return found
 
 
-def quality_page(
-    plan: Plan, draws: Draws, agreement: Mapping[str, Mapping[str, float]], sentences: Mapping[str, int]
-) -> tuple[list[str], Callable[[], object]]:
+def quality_page(found: Found) -> tuple[list[str], Callable[[], object]]:
     """Scores by the quality of the trees."""
+    plan, draws, agreement = found.plan, found.draws, found.trees["agreement"]
     own = {"las": OWN_LAS, "uas": OWN_UAS, "f1": OWN_F1}
     quality = {
         row: {name: own[name] * (agreement[row.trees][name] / 100 if row.trees != BUILTIN else 1) for name in own}
@@ -397,7 +382,7 @@ def quality_page(
     lines: list[str] = []
     lines += section(
         "# The quality of the parser",
-        f"This page asks how good trees must be. `{MAIN}` was trained on {sentences[str(STUDIED)]:,} "
+        f"This page asks how good trees must be. `{MAIN}` was trained on {found.trees['sentences'][str(STUDIED)]:,} "
         "sentences with trees of the built-in parser, with the same trees and noise, and with trees that are not "
         "syntax; the tasks' sentences have trees of the same kind. All else is as on [the page of the "
         "pairs](view-pairs.md).",
@@ -413,26 +398,14 @@ def quality_page(
     )
     lines += [*table(["trees", "LAS", "UAS", "F1", *names, "difference", "p"], rows), ""]
     lines += ["![The mean of the tasks by labelled attachment score](../images/parser-quality.svg)", ""]
-    lines += slope(draws, {row: scores["las"] for row, scores in quality.items() if is_parsed(row)})
-    series = {
-        "built-in parser, with noise": {row: scores["las"] for row, scores in quality.items() if is_parsed(row)},
-        "not syntax": {row: scores["las"] for row, scores in quality.items() if not is_parsed(row)},
-    }
-    fitted = ["built-in parser, with noise"]
-    return lines, lambda: pages.draw_lines(draws, series, "labelled attachment score", fitted=fitted)
-
-
-def is_parsed(row: Row) -> bool:
-    """Whether its trees are the built-in parser's, with noise or without."""
-    return row.trees == BUILTIN or row.trees.startswith(NOISE)
-
-
-def slope(draws: Draws, rows: Mapping[Row, float]) -> Sequence[str]:
-    """What ten points of LAS bring."""
-    _, found = pages.fit(draws, rows, MEAN).T
-    return list(
-        paragraph(
-            f"Ten points of LAS are worth {spread(Estimate.of(10 * found))} in the mean of the tasks: a line fitted by "
-            "least squares to the parser's trees with noise and without, for each draw of the bootstrap."
-        )
+    fitted = "built-in parser, with noise"
+    series: dict[str, dict[Row, float]] = {fitted: {}, "not syntax": {}}
+    for row, scores in quality.items():
+        parsed = row.trees == BUILTIN or row.trees.startswith(NOISE)
+        series[fitted if parsed else "not syntax"][row] = scores["las"]
+    _, slopes = pages.fit(draws, series[fitted], MEAN).T
+    lines += paragraph(
+        f"Ten points of LAS are worth {spread(Estimate.of(10 * slopes))} in the mean of the tasks: a line fitted by "
+        "least squares to the parser's trees with noise and without, for each draw of the bootstrap."
     )
+    return lines, lambda: pages.draw_lines(draws, series, "labelled attachment score", fitted=[fitted])

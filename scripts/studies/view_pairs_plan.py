@@ -1,6 +1,6 @@
 """The plan of the study of view pairs: its sizes, its rows, its claims."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from studies.intervals import MEAN, Claim, above
 from studies.rows import BUILTIN, CONTROL, FIXED, INNER, JOINED, MAIN, NOISE, OF, PAIRWISE, SHAPES, Row, Run
@@ -36,7 +36,6 @@ HIDDEN, BATCH, BATCHES = 300, 400, (100, 400, 1600)
 SEEDS, STUDIED_SEEDS = 3, 2
 
 
-@dataclass(frozen=True)
 class Plan:
     """The rows of every part of the study; a row may be in several.
 
@@ -50,44 +49,28 @@ class Plan:
         same: on as much text, each structure with its own kind.
     """
 
-    table: list[Row]
-    size: list[Row]
-    quality: list[Row]
-    shape: list[Row]
-    batches: list[Row]
-    objectives: list[Row]
-    channels: list[Row]
-    critics: list[Row]
-    single: list[Row]
-    apart: list[Row]
-    same: list[Row]
-
-    @classmethod
-    def full(cls) -> "Plan":
-        """All rows."""
+    def __init__(self) -> None:
         own = {views: Row(views, SENTENCES, BATCH) for views in (*SIX, *OTHERS)}
         untrained = [Row(views, 0, 0, baseline="random") for views in UNTRAINED]
         words = [Row("", 0, 0, baseline=kind) for kind in BASELINES]
         studied = {views: replace(row, sentences=STUDIED) for views, row in own.items()}
         main = studied[MAIN]
-
-        return cls(
-            [*own.values(), replace(own[MAIN], trees=FULL_SHAPE), *untrained, *words],
-            [replace(own[views], sentences=n) for views in SIZED for n in CORPORA],
-            [main, *(replace(main, trees=each) for each in (*(f"{NOISE}{level}" for level in LEVELS), *SHAPES))],
-            [replace(studied[views], trees=each) for views in SHAPED for each in (BUILTIN, *SHAPES)],
-            [replace(main, batch=batch) for batch in BATCHES],
-            [
-                replace(studied[views], objective=each, without_component=without)
-                for without in (False, True)
-                for views, each in OBJECTIVES
-            ],
-            [replace(studied[views], channels=each) for views in SIZED for each in (FIXED, BOTH_CHANNELS)],
-            [replace(studied[views], critic=each) for each in (INNER, BILINEAR) for views in CRITICISED],
-            [replace(main, views=single(one, other)) for one in STRUCTURES for other in STRUCTURES],
-            [row for views in SHAPED for row in (studied[views], replace(main, views=apart(views)))],
-            [studied[f"{structure},{structure}"] for structure in STRUCTURES],
-        )
+        noise = [f"{NOISE}{level}" for level in LEVELS]
+        self.table = [*own.values(), replace(own[MAIN], trees=FULL_SHAPE), *untrained, *words]
+        self.size = [replace(own[views], sentences=n) for views in SIZED for n in CORPORA]
+        self.quality = [main, *(replace(main, trees=each) for each in (*noise, *SHAPES))]
+        self.shape = [replace(studied[views], trees=each) for views in SHAPED for each in (BUILTIN, *SHAPES)]
+        self.batches = [replace(main, batch=batch) for batch in BATCHES]
+        self.objectives = [
+            replace(studied[views], objective=each, without_component=without)
+            for without in (False, True)
+            for views, each in OBJECTIVES
+        ]
+        self.channels = [replace(studied[views], channels=each) for views in SIZED for each in (FIXED, BOTH_CHANNELS)]
+        self.critics = [replace(studied[views], critic=each) for each in (INNER, BILINEAR) for views in CRITICISED]
+        self.single = [replace(main, views=single(one, other)) for one in STRUCTURES for other in STRUCTURES]
+        self.apart = [row for views in SHAPED for row in (studied[views], replace(main, views=apart(views)))]
+        self.same = [studied[f"{structure},{structure}"] for structure in STRUCTURES]
 
     @property
     def rows(self) -> list[Row]:

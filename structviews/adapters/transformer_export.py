@@ -53,7 +53,6 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
 
 
 def _chosen(run: Path, embedder: TrainedEmbedder, view: str) -> Transformer:
-    """The transformer to export."""
     encoders = [encoder for channels in embedder.model.by_view() for _, encoder in channels]
     found = {
         name: encoder
@@ -92,7 +91,6 @@ def _modules(embedder: TrainedEmbedder, transformer: Transformer) -> list[Any]:
 
 
 def _card(embedder: TrainedEmbedder) -> str:
-    """The model card."""
     config = embedder.config
     beside = ", ".join(name for name in config.views.names if name != "transformer") or "no other view"
     return f"""---

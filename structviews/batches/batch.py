@@ -3,7 +3,7 @@
 Shapes: B sentences in the batch, n words in total, U distinct ones.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -81,6 +81,9 @@ COLUMNS = {
     "dependency": ("heads", "dep_height"),
     "constituency": ("left", "right", "const_height"),
 }
+# What makes trees of these columns and of the sentences' lengths; and merged trees, of the words too.
+SCHEDULES: dict[str, Callable[..., TreeBatch]] = {"dependency": dependency_trees, "constituency": constituency_trees}
+MERGED: dict[str, Callable[..., Any]] = {"dependency": shared_dependency, "constituency": shared_constituency}
 
 
 class Packing(NamedTuple):
@@ -218,33 +221,22 @@ def assemble(
     ``columns`` are those of the structures to build (``COLUMNS``), sentences concatenated; ``same (B,)`` are hashes.
     """
     lengths = lengths.astype(np.int64)
-    dependency = constituency = None
-    if "heads" in columns and not merged:
-        dependency = dependency_trees(columns["heads"], columns["dep_height"], lengths)
-    if "left" in columns and not merged:
-        constituency = constituency_trees(columns["left"], columns["right"], columns["const_height"], lengths)
-
+    kinds = [kind for kind in SCHEDULES if columns.keys() >= {*COLUMNS[kind]}]
+    arrays = {kind: (*(columns[name] for name in COLUMNS[kind]), lengths) for kind in kinds}
+    trees: dict[str, Any] = {} if merged else {kind: SCHEDULES[kind](*arrays[kind]) for kind in kinds}
     over_trees = {}  # the words with their rows as nodes of these trees, or with the trees merged
     for name, words in ids.items():
-        numbers, n = words.inverse.numpy(), len(words.distinct)
-        rows: dict[str, Any] = {}
-        if dependency is not None:
-            rows["dependency"] = node_rows(dependency, numbers, n)
-        elif "heads" in columns:
-            rows["dependency"] = shared_dependency(columns["heads"], columns["dep_height"], lengths, numbers, n)
-        if constituency is not None:
-            rows["constituency"] = node_rows(constituency, numbers, n)
-        elif "left" in columns:
-            pairs = columns["left"], columns["right"]
-            rows["constituency"] = shared_constituency(*pairs, columns["const_height"], lengths, numbers, n)
+        own = words.inverse.numpy(), len(words.distinct)
+        rows: dict[str, Any] = {
+            kind: MERGED[kind](*arrays[kind], *own) if merged else node_rows(trees[kind], *own) for kind in kinds
+        }
         over_trees[name] = replace(words, **rows)
     return Batch(
         ids=over_trees,
         lengths=lengths,
         document=to_tensor(document.astype(np.int64)),
         position=to_tensor(position.astype(np.int64)),
-        dependency=dependency,
-        constituency=constituency,
+        **trees,
         same=to_tensor(same.view(np.int64)) if same is not None else None,
         pieces=pieces,
     )

@@ -329,7 +329,8 @@ def shared_constituency(
         for start, stop in pairwise(bounds):
             level = order[start:stop]
             below = subtree[pairs[level]]
-            first, inverse = _distinct(below[:, 0] * (n_distinct + len(inner)) + below[:, 1])
+            keys = below[:, 0] * (n_distinct + len(inner)) + below[:, 1]
+            _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
             subtree[inner[level]] = own[level[first]][inverse]
     distinct = np.flatnonzero(subtree[inner] == own)
     below = subtree[pairs[distinct]]
@@ -381,7 +382,7 @@ def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array
             sums = np.add.reduceat(below, starts[start:stop] - starts[start]) + mix(
                 (~of_node[start:stop]).astype(np.uint64)
             )
-            first, inverse = _distinct(sums)
+            _, first, inverse = np.unique(sums, return_index=True, return_inverse=True)
             subtree[start:stop] = own[start + first][inverse]
     distinct = n_leaves + np.flatnonzero(subtree[n_leaves:] == own[n_leaves:])
     has_parent = np.zeros(n_distinct + len(heads), dtype=bool)
@@ -417,9 +418,3 @@ def _by_level(heights: Array) -> tuple[Array, list[int]]:
     order = stable_argsort(heights)
     steps = np.flatnonzero(np.diff(heights[order], prepend=-1))
     return order, [*steps.tolist(), len(heights)]
-
-
-def _distinct(keys: Array) -> tuple[Array, Array]:
-    """The first place of each distinct key of ``(I,)``, keys ascending, and which of them each key is."""
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    return first, inverse

@@ -170,7 +170,8 @@ RecipeName = Annotated[
 ProtocolName = Annotated[
     str | None,
     typer.Option(
-        help="Folds, grids and classifiers: senteval, senteval-torch (SentEval's own default), kiros (skip-thoughts).",
+        help="Folds, grids and classifiers: senteval, senteval-torch (SentEval's own default), kiros (skip-thoughts); "
+        "simcse is for Spearman's correlations over all pairs of a year.",
         show_default="senteval",
     ),
 ]
@@ -227,8 +228,7 @@ def evaluate_runs(
     """
     from structviews.encoding.kinds.baseline import given_run
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import Scored, score_with_bar
-    from structviews.evaluation.senteval.suite import covered_tasks
+    from structviews.evaluation.senteval.suite import Scored, covered_tasks, score_with_bar
     from structviews.evaluation.senteval.task_trees import TaskTrees
     from structviews.recipes.recipe import Recipe, SecondHalf
     from structviews.runs.settings_file import run_views

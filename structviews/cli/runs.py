@@ -59,7 +59,12 @@ def make_a_baseline(
         str, typer.Argument(help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.")
     ],
     out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
-    corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the only *.parsed here")] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help="Parsed corpus.", show_default="the only *.parsed here; none for a sentence-transformers model"
+        ),
+    ] = None,
     vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")] = None,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:

@@ -16,7 +16,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.labels import top_constituents
-from structviews.evaluation.retrieval.ranking import CANDIDATES, cosine_scores, neighbour_trials, ranks_of_first
+from structviews.evaluation.retrieval.neighbours import CANDIDATES, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import Proportion, proportion
 from structviews.runtime.terminal import Table
 
@@ -92,8 +92,7 @@ def top_constituent_classes(sentences: Sequence[ParsedSentence], frequent: int =
     counts = np.bincount(sequences.ids, minlength=len(sequences.names))
     classes = np.empty(len(counts), dtype=np.int64)
     classes[np.lexsort((sequences.names.astype(str), -counts))] = np.arange(len(counts)).clip(max=frequent)
-    found: NDArray[np.int64] = classes[sequences.ids]
-    return found
+    return classes[sequences.ids]
 
 
 def probe(
@@ -137,8 +136,7 @@ def random_bag(texts: Sequence[Sequence[str]], dim: int) -> NDArray[np.float32]:
     table = np.random.default_rng(0).standard_normal((len(ids), dim), dtype=np.float32)
     lengths = np.array([len(words) for words in texts])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    means: NDArray[np.float32] = np.add.reduceat(table[words], starts, axis=0) / lengths[:, None]
-    return means
+    return np.add.reduceat(table[words], starts, axis=0) / lengths[:, None]
 
 
 def result_table(rows: Sequence[Row]) -> Table:

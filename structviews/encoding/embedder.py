@@ -295,8 +295,8 @@ class Embedder:
         if own.remove_component and not own.transductive and not all(key in self.components for key in keys):
             place = f"{self.run / COMPONENTS}: " if self.run else ""
             raise InputError(
-                f"{place}the run has stored no components, because its training has not finished: finish it, or give "
-                "--transductive"
+                f"{place}the run has stored no components, as its training has not finished or it was made without a "
+                "corpus: finish it, or give --transductive"
             )
         weights = [own.view_weights[i] if own.view_weights else 1.0 for i in views]
         return SentenceVectors(encoders, own, weights, self.components, self.n_components)

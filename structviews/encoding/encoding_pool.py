@@ -112,7 +112,7 @@ class EncodingPool:
         if embedder.choice.is_transductive:
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
         where = self.run, self.device, self.threads
-        settings = embedder.choice, embedder.limit, embedder.encodes_in, batch_size
+        chosen = embedder.choice, embedder.limit, embedder.encodes_in
         tasks: deque[Task] = deque()
 
         def here(piece: Sequence[Sentence]) -> Encoded:
@@ -122,7 +122,7 @@ class EncodingPool:
         def begin() -> None:
             # Twice the others' capacity, as this process may end two or more pieces while the first is encoded.
             for piece in islice(in_pieces, 2 * self.engine.capacity() + 1 - len(tasks)):
-                result = self.engine.submit(encode_piece, *where, *settings, piece, on_report=on_report)
+                result = self.engine.submit(encode_piece, where, chosen, batch_size, piece, on_report=on_report)
                 tasks.append(Task(result, partial(here, piece)))
 
         try:
@@ -177,7 +177,6 @@ class SharedProgress:
         self._lock = Lock()
 
     def __call__(self, more: float) -> None:
-        """Add to those that are done."""
         with self._lock:
             self._done += more
             if not self._ended:
@@ -241,18 +240,12 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
 
 
 def encode_piece(
-    run: Path,
-    device: str,
-    threads: int,
-    choice: Choice,
-    limit: WordLimit,
-    precision: str,
-    batch_size: int,
-    sentences: Sequence[Sentence],
+    where: tuple[Path, str, int], chosen: tuple[Choice, WordLimit, str], batch_size: int, sentences: Sequence[Sentence]
 ) -> Encoded:
-    """Encode a piece in another process, which does nothing else."""
+    """Encode a piece in another process, which does nothing else; ``where`` are the arguments of ``_load``."""
     keep()
-    embedder = _load(run, device, threads).with_choice(choice).with_limit(**vars(limit)).with_precision(precision)
+    choice, limit, precision = chosen
+    embedder = _load(*where).with_choice(choice).with_limit(**vars(limit)).with_precision(precision)
     return encoded(embedder, batch_size, sentences)
 
 

@@ -121,14 +121,12 @@ def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Component
         return {}
     remedy = "delete it and encode with --transductive"
     tensors, _ = read_tensors(path, remedy)
-    names = [name.removesuffix(".directions") for name in tensors if name.endswith(".directions")]
-    found = {
-        name: Components(tensors[f"{name}.directions"].float(), tensors.get(f"{name}.shares", torch.empty(0)).float())
-        for name in names
-    }
-    for name, each in found.items():
-        if each.directions.shape != (*each.shares.shape, widths.get(name)):
+    found = {}
+    for name in (each.removesuffix(".directions") for each in tensors if each.endswith(".directions")):
+        directions, shares = tensors[f"{name}.directions"], tensors.get(f"{name}.shares", torch.empty(0))
+        if directions.shape != (*shares.shape, widths.get(name)):
             raise damaged(path, f"{name} does not fit the run's vectors", remedy)
+        found[name] = Components(directions.float(), shares.float())
     return found
 
 
@@ -249,8 +247,7 @@ def cosines(first: Vectors, second: Vectors) -> Tensor:
         InputError: if they are not vectors, or their dimensions differ.
     """
     a, b = _of_length_one(first, second)
-    found: Tensor = torch.atleast_2d(a) @ torch.atleast_2d(b).T
-    return found
+    return torch.atleast_2d(a) @ torch.atleast_2d(b).T
 
 
 def cosines_of_pairs(first: Vectors, second: Vectors) -> Tensor:

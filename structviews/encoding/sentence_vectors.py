@@ -16,7 +16,7 @@ import numpy as np
 
 from structviews.errors import InputError
 from structviews.runtime.array_files import map_array
-from structviews.runtime.files import write_bytes, write_whole
+from structviews.runtime.files import text_lines, write_bytes, write_whole
 from structviews.runtime.wording import counted
 
 Tokens = tuple[str, ...]
@@ -32,17 +32,8 @@ def write_sentences(file: Path, sentences: Iterable[Tokens]) -> None:
 
 def read_sentences(file: Path) -> dict[Tokens, int]:
     """Read distinct sentences with their line numbers, from 0; InputError for a file that is not of that."""
-    try:
-        lines = file.read_bytes().decode("utf-8-sig").split("\n")
-    except OSError as error:
-        raise InputError(
-            f"{file}: {(error.strerror or 'cannot be read').lower()}: give the sentences, one per line"
-        ) from None
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{file}:{line}: byte {error.start} is not UTF-8: convert the file") from None
     sentences: dict[Tokens, int] = {}
-    for number, text in enumerate(lines if lines[-1] else lines[:-1]):
+    for number, text in enumerate(text_lines(file)):
         tokens = tuple(text.split())
         if not tokens:
             raise InputError(f"{file}:{number + 1}: blank line: put one sentence on each line")

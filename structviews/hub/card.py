@@ -102,7 +102,6 @@ def model_card(
 
 
 def _part(run: Path) -> dict[str, Any]:
-    """The card's entry for a trained run."""
     config, parsed = load_run(run)
     names = [
         " ".join(str(about[key]) for key in ("name", "version") if about.get(key)) or "not recorded"

@@ -171,9 +171,9 @@ class _ChildSum(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None) -> Any:
-        x, w_word, w_own, w_sum, w_send, *saved = ctx.saved_tensors
+        x, w_word, w_own, _, _, *saved = ctx.saved_tensors
         rows, buffers = ctx.rows, _Buffers(*saved)
-        d_gates, d_sent, d_own = _gradients(ctx, buffers, w_sum, w_send, d_h, d_roots, d_weights)
+        d_gates, d_sent, d_own = _gradients(ctx, d_h, d_roots, d_weights)
         by_word = steps.sums_by_group(d_gates, rows.by_word, rows.word_starts)
         inner_by_word = (rows.by_word - rows.n_leaves + 1).clamp_(min=0)  # in d_own, whose first row all leaves use
         by_own = steps.sums_by_group(d_own, inner_by_word, rows.word_starts)
@@ -193,20 +193,14 @@ class _ChildSum(torch.autograd.Function):
 
 
 def _gradients(
-    ctx: Any,
-    buffers: _Buffers,
-    w_sum: Tensor,
-    w_send: Tensor,
-    d_h: Tensor | None,
-    d_roots: Tensor | None,
-    d_weights: Tensor | None,
+    ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The backward pass from the roots to the leaves: gradients of pre-activations, of ``sent`` and of ``own``.
 
     The gradient of ``own``, ``(1 + I, (1 or 2) H)``, begins with a row of zeros.
     """
-    trees, rows, size, ops = ctx.trees, ctx.rows, w_sum.shape[1], steps.on(buffers.h.device)
-    gates, c, h, sent, own, _, forget = buffers
+    _, _, _, w_sum, w_send, gates, c, h, sent, own, _, forget = ctx.saved_tensors
+    trees, rows, size, ops = ctx.trees, ctx.rows, h.shape[1], steps.on(h.device)
     d_gates, d_sent, d_own = torch.empty_like(gates), torch.empty_like(sent), own.new_zeros(1 + len(own), own.shape[1])
     if d_weights is None:
         d_weights = c.new_zeros(trees.n_edges)

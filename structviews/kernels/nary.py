@@ -17,12 +17,7 @@ from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, Tr
 
 
 class BinaryCell(TreeCell):
-    """Binary Tree-LSTM.
-
-    Args:
-        input_dim: dimension X of a word vector.
-        hidden: dimension H of a state.
-    """
+    """Binary Tree-LSTM; from the dimensions X of a word vector and H of a state."""
 
     binary = True
 
@@ -36,8 +31,7 @@ class BinaryCell(TreeCell):
         xavier(self, {"input.weight": 3, "recurrent.weight": 5})
 
     def of_words(self, vectors: Tensor) -> Tensor:
-        products: Tensor = self.input(vectors)
-        return products
+        return self.input(vectors)
 
     def leaf(self, x: Tensor) -> State:
         return lstm_state(*(x + self.bias).chunk(3, dim=1))
@@ -106,16 +100,15 @@ class _Binary(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None) -> Any:
-        x_leaf, w_word, w_left, w_right, leaf_gates, gates, c, h = ctx.saved_tensors
-        trees, rows, w_sides = ctx.trees, ctx.rows, (w_left, w_right)
+        x_leaf, w_word, *_, c, h = ctx.saved_tensors
+        trees, rows = ctx.trees, ctx.rows
         if d_roots is None:
             d_roots = h.new_zeros(len(trees.roots), h.shape[1])
         # Gradient of the cells by slot: from the parent, or zeros for a root.
         above_c = c.new_empty(len(trees), c.shape[1])
         above_c[trees.n_edges :] = 0
-        saved = trees, rows, w_sides, c, h
-        d_gates, d_inner = _inner_gradients(*saved, ctx.children, gates, above_c, d_h, d_roots)
-        d_leaf_gates, d_leaves = _leaf_gradients(*saved, leaf_gates, d_gates, above_c, d_h, d_roots)
+        d_gates, d_inner = _inner_gradients(ctx, above_c, d_h, d_roots)
+        d_leaf_gates, d_leaves = _leaf_gradients(ctx, d_gates, above_c, d_h, d_roots)
         d_x = None
         if ctx.needs_input_grad[2]:
             d_x = steps.sums_by_group(steps.multiply(d_leaf_gates, w_word), rows.by_word, rows.word_starts)
@@ -130,23 +123,14 @@ class _Binary(torch.autograd.Function):
         )
 
 
-def _inner_gradients(
-    trees: TreeBatch,
-    rows: NodeRows,
-    w_sides: Sequence[Tensor],
-    c: Tensor,
-    h: Tensor,
-    children: Tensor,
-    gates: Tensor,
-    above_c: Tensor,
-    d_h: Tensor | None,
-    d_roots: Tensor,
-) -> tuple[Tensor, list[Tensor]]:
+def _inner_gradients(ctx: Any, above_c: Tensor, d_h: Tensor | None, d_roots: Tensor) -> tuple[Tensor, list[Tensor]]:
     """The backward pass of the inner nodes, from the roots down.
 
     Returns:
         The gradient ``(I, 5H)`` of the pre-activations, and the inner nodes' part of the gradients of ``w_sides``.
     """
+    _, _, *w_sides, _, gates, c, h = ctx.saved_tensors
+    trees, rows, children = ctx.trees, ctx.rows, ctx.children
     size, levels, ops = h.shape[1], list(trees.upper_levels())[::-1], steps.on(h.device)
     d_gates, parent = torch.empty_like(gates), trees.parent - trees.n_leaves
     # Gradients of `sent`, by side and level: those of the parents' gates.
@@ -172,16 +156,7 @@ def _inner_gradients(
 
 
 def _leaf_gradients(
-    trees: TreeBatch,
-    rows: NodeRows,
-    w_sides: Sequence[Tensor],
-    c: Tensor,
-    h: Tensor,
-    gates: Tensor,
-    d_gates: Tensor,
-    above_c: Tensor,
-    d_h: Tensor | None,
-    d_roots: Tensor,
+    ctx: Any, d_gates: Tensor, above_c: Tensor, d_h: Tensor | None, d_roots: Tensor
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     """The backward pass of the distinct leaves, summed over their occurrences.
 
@@ -189,6 +164,8 @@ def _leaf_gradients(
         The gradient ``(L, 3H)`` of their pre-activations, and for each side the gradient of ``sent`` with the
         leaves' states.
     """
+    _, _, *w_sides, gates, _, c, h = ctx.saved_tensors
+    trees, rows = ctx.trees, ctx.rows
     leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, h.shape[1])
     slot = trees.slot.index_select(0, rows.leaves)
     parent = trees.parent.index_select(0, rows.leaves) - trees.n_leaves

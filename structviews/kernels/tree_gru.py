@@ -1,4 +1,7 @@
-"""Tree-GRUs, cells by their equations alone. Their states add up without bound, as cells of a Tree-LSTM do."""
+"""Tree-GRUs, cells by their equations alone. Their states add up without bound, as cells of a Tree-LSTM do.
+
+They are made from the dimensions X of a word vector and H of a state.
+"""
 
 import torch
 from torch import Tensor, nn
@@ -21,10 +24,6 @@ class ChildSumGruCell(TreeCell):
     Each child has a reset gate, as in the code of Modelling sentence pairs with tree-structured attentive encoder
     (COLING), and as it has a forget gate in the Child-Sum Tree-LSTM. pytree, Simoulin's toolkit, exchanges z and 1 - z;
     others have one reset gate, which reads and resets the sum of the children.
-
-    Args:
-        input_dim: dimension X of a word vector.
-        hidden: dimension H of a state.
     """
 
     binary = False
@@ -74,10 +73,6 @@ class BinaryGruCell(TreeCell):
     2015. The paper is Structural attention neural networks for improved sentiment analysis (EACL). Implementations
     differ: both children share the reset and the update gate, as here, or each has its own; z and 1 - z may be
     exchanged; and a parent's z may read tanh(h).
-
-    Args:
-        input_dim: dimension X of a word vector.
-        hidden: dimension H of a state.
     """
 
     binary = True

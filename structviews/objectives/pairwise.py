@@ -30,10 +30,6 @@ class Pairwise(Contrastive):
     The probability of a context is the mean of the softmax probabilities in both directions: of
     ``g_j`` given ``f_i`` and of ``f_j`` given ``g_i``. For more than two views, the loss is the mean over
     unordered pairs.
-
-    Args:
-        inputs: two or more views.
-        config: the settings.
     """
 
     Config = PairwiseConfig

@@ -66,10 +66,6 @@ class QuickThoughts(Contrastive):
     The encoders have separate weights: ``f`` encodes the sentence and ``g`` its contexts. The loss has
     only this direction.
 
-    Args:
-        inputs: two views of the same name.
-        config: the settings.
-
     Raises:
         InputError: if the views have different architectures.
     """

@@ -35,10 +35,6 @@ class SimCse(Objective):
     Each sentence is encoded twice. The loss is the cross-entropy of finding a sentence's second vector, among those of
     all sentences of the batch, by the cosine with its first one. The layer above the vectors is the paper's: linear and
     tanh, in training only.
-
-    Args:
-        inputs: one view.
-        config: the settings.
     """
 
     min_views: ClassVar[int] = 1

@@ -47,10 +47,6 @@ class SkipThought(Objective):
     with ``start``, it is the GRU's first state, which quick-thoughts' count of parameters implies. The loss is the mean
     of ``-log p`` over the words of all neighbours. Words are predicted from the vectors that the first view reads,
     which are trained by it too. The end of a sentence is not predicted.
-
-    Args:
-        inputs: one view, and the number of words.
-        config: the settings.
     """
 
     min_views: ClassVar[int] = 1

@@ -90,7 +90,6 @@ def is_here(name: str, beside: Sequence[Path] = ()) -> Path | None:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files that weights are loaded from."""
     if (folder / WEIGHTS).is_file() or not (folder / INDEX).is_file():
         return [folder / WEIGHTS]
     about: Index = read_json(folder / INDEX, Index, REMEDY)
@@ -151,7 +150,6 @@ def load_encoder(folder: Path) -> Loaded:
 
 
 def _encoder_of(model: Any) -> Any:
-    """A model, or the encoder of an encoder-decoder."""
     return model.get_encoder() if model.config.is_encoder_decoder else model
 
 
@@ -172,9 +170,8 @@ def _with_tokeniser(model: Any, tokeniser: Any) -> Loaded:
         limits.append(configured)
     longest = min(limits) if min(limits) < 10**9 else LONGEST
     pads = (model.config.pad_token_id, tokeniser.pad_token_id, 0)
-    return Loaded(
-        model, Aligner(tokeniser.backend_tokenizer, longest, unknown), next(pad for pad in pads if pad is not None)
-    )
+    pad = next(each for each in pads if each is not None)
+    return Loaded(model, Aligner(tokeniser.backend_tokenizer, longest, unknown), pad)
 
 
 @contextmanager

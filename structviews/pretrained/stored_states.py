@@ -62,7 +62,6 @@ class StoredStates:
         return int(lists.offsets[len(lists)].as_py())
 
     def _shard(self, number: int) -> np.ndarray:
-        """The states ``(n, d)`` of a shard, memory-mapped."""
         try:
             return self.read(number)
         except InputError as error:

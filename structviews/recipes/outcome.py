@@ -6,12 +6,18 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
+
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.evaluation.scores.means import MEANS
+from structviews.encoding.embedder import Embedder
+from structviews.evaluation.retrieval.neighbours import nearest
+from structviews.evaluation.scores.published import MEANS
+from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.downstream import SMT
-from structviews.recipes.measured import measured
+from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.recipes.recipe import Recipe
-from structviews.recipes.reproduction import Reproduction
+from structviews.recipes.reproduction import QUERIES, Reproduction
+from structviews.runs.folder import read_log
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import write_bytes
 from structviews.runtime.terminal import Table
@@ -148,6 +154,43 @@ def measures(task: str, entry: Mapping[str, Any]) -> dict[str, float]:
         return {f"{task} pearson": 100 * scores["pearson mean"]}
     found = {f"{task} {name}": 100 * scores[f"pearson {name}"] for name in ("mean", "weighted mean")}
     return found | {f"{task}/{name}": 100 * each["pearson"] for name, each in entry["sets"].items()}
+
+
+def measured(job: Reproduction) -> dict[str, float]:
+    """By measure of ``published.toml``, those that the recipe's paper prints of the trained run."""
+    found = {"hours": hours(job)}
+    if job.queries:
+        found |= distances(job)
+    return {name: value for name, value in found.items() if name in job.recipe.figures}
+
+
+def hours(job: Reproduction) -> float:
+    """Hours that the runs' steps took, by their logs: on one machine, one after another."""
+    seconds = 0.0
+    for folder, config in job.configs.items():
+        optimisation, last = config.optimisation, 0
+        for line in read_log(folder):
+            if line["kind"] == "train":
+                sentences = (line["step"] - last) * optimisation.batch_size * optimisation.accumulate
+                seconds += sentences / line["sentences_per_second"]
+                last = line["step"]
+    return seconds / 3600
+
+
+def distances(job: Reproduction) -> dict[str, float]:
+    """Cosine distances x 100 of the nearest two sentences of SICK's test set to the queries of S table 2."""
+    sick = next(task for task in job.tasks[0] if task.name == "SICK-R").splits["test"]
+    sentences: list[Tokens] = list(dict.fromkeys((*job.queries, *sick.first, *sick.second)))
+    embedder = Embedder.load(job.folder)
+    trees = TaskTrees(job.trees).find(sentences, "SICK-R") if job.reads_trees else sentences
+    vectors = embedder.encode(trees)
+    rows = np.array([sentences.index(query) for query in job.queries])
+    cosines = nearest(vectors[rows], vectors, 2, itself=rows).scores.tolist()
+    return {
+        f"neighbour {number} of '{start}'": 100 * (1 - cosine)
+        for start, row in zip(QUERIES, cosines, strict=True)
+        for number, cosine in enumerate(row, 1)
+    }
 
 
 def differences(job: Reproduction, results: Mapping[str, Any]) -> list[str]:

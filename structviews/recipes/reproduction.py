@@ -12,8 +12,7 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError, unknown
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.protocol import Protocol
-from structviews.evaluation.senteval.scoring import Scored
-from structviews.evaluation.senteval.suite import covered_tasks, read_tasks
+from structviews.evaluation.senteval.suite import Scored, covered_tasks, read_tasks
 from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.objectives import OBJECTIVES
@@ -67,7 +66,7 @@ class Material:
             if parser != BUILTIN:
                 raise InputError(f"--parser {parser}: {corpus} is parsed: leave it out, or give the text")
         else:
-            name, content = output_name(str(corpus)), text_source(corpus, parser).file.survey.sha256
+            name, content = output_name(str(corpus)), text_source(corpus, parser).files[0].sha256
         stem = f"{name.removesuffix('.parsed')}-{content[:DIGITS]}" + (f"-first-{sentences}" if sentences else "")
         self.text = out / f"{stem}.txt" if sentences else corpus
         by = "" if parser == BUILTIN else "-" + re.sub(r"[^a-z0-9]+", "-", parser.lower())

@@ -18,13 +18,9 @@ def check_token(host: str, token: str | None) -> None:
     """Raise InputError if a server that other machines can reach has no token."""
     if token == "":
         raise InputError("--token: empty: give one, such as the output of: openssl rand -hex 16")
-    if token is None and not is_loopback(host):
+    # A host's name may stand for several addresses.
+    if token is None and not all(ipaddress.ip_address(each[4][0]).is_loopback for each in addresses(host, 0)):
         raise InputError(f"--host {host}: other machines can reach this address: add --token, or leave --host out")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine only; see ``addresses``."""
-    return all(ipaddress.ip_address(address[4][0]).is_loopback for address in addresses(host, 0))
 
 
 def addresses(host: str, port: int) -> list[tuple[Any, ...]]:

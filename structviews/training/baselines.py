@@ -38,7 +38,8 @@ def make_baseline(
 ) -> Path:
     """Make a baseline's run, of one of ``KINDS``.
 
-    The parsed ``corpus`` is for the statistics and the components; by default it is the only one here. For ``random``,
+    The parsed ``corpus`` is for the statistics and the components; by default it is the only one here, and none for a
+    sentence-transformers model, whose components are fitted if there is one. For ``random``,
     ``encoders`` are settings of ``TrainConfig`` such as views and sizes; without a file of ``vectors`` and a pretrained
     encoder, its words are random too.
 
@@ -55,14 +56,14 @@ def make_baseline(
     if bool(encoders) != (name == RANDOM):
         raise InputError(f"{name} {'needs encoders: give' if name == RANDOM else 'has no encoders: leave out'} --views")
     console = console or Terminal(stderr=True)
-    opened = ParsedCorpus.open(corpus or find_corpus())
+    opened = ParsedCorpus.open(corpus or find_corpus()) if corpus or name != TRANSFORMER else None
     out = out or default_folder(kind, encoders or {})
     with new_folder(out) as run:
         file = None
         if vectors:
             with rate_bar(console, f"reading {vectors}", "MB", 10**6) as reading:
                 file = WordVectors.open(vectors, reading)
-        if name == RANDOM:
+        if opened and name == RANDOM:
             settings: dict[str, Any] = {"corpus": str(opened.path), "out": str(out)} | (encoders or {})
             settings |= {"vectors": str(vectors)} if vectors else {}
             contextual = any(not VIEWS[name].reads_pieces for name in settings.get("views", ()))
@@ -77,17 +78,18 @@ def make_baseline(
             save_config(run, config, training.inputs.parsed, RANDOM)
             training.save_components()
             return out
-        parsed = Parsed.of(opened, file)
+        parsed = Parsed.of(opened, file) if opened else Parsed()
         embedder: WordBaseline | TransformerBaseline
-        if file:
+        if opened and file:
             embedder = WordBaseline.fit(name, file, WordStatistics.of_corpus(opened, file.uncased), parsed)
         else:
             embedder = TransformerBaseline(Path(path), parsed)
-        settings = {KIND: BASELINE, BASELINE: name, **embedder.write(run)}
-        settings |= {"data": {"corpus": str(opened.path)}, "views": {"names": embedder.views}}
-        sample = reference_sentences(opened, np.arange(len(opened)))
-        with rate_bar(console, "encoding", "sentences") as progress:
-            save_components(run, embedder.fit_components(sample, progress))
+        settings = {KIND: BASELINE, BASELINE: name, **embedder.write(run), "views": {"names": embedder.views}}
+        if opened:
+            settings["data"] = {"corpus": str(opened.path)}
+            sample = reference_sentences(opened, np.arange(len(opened)))
+            with rate_bar(console, "encoding", "sentences") as progress:
+                save_components(run, embedder.fit_components(sample, progress))
         write_settings(run, settings | {"representation": embedder.representation.table(), PARSED: asdict(parsed)})
     return out
 

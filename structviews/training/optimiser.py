@@ -20,15 +20,9 @@ class LazyAdam(torch.optim.Optimizer):
     The state has the names and shapes of ``torch.optim.Adam``. No step synchronises with the device.
     """
 
-    def __init__(
-        self,
-        parameters: Iterable[Tensor] | Iterable[dict[str, Any]],
-        lr: float,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-    ):
+    def __init__(self, parameters: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float):
         # "fused" makes load_state_dict put the step counts on the device that the fused kernel expects.
-        super().__init__(parameters, {"lr": lr, "betas": betas, "eps": eps, "fused": True})
+        super().__init__(parameters, {"lr": lr, "betas": (0.9, 0.999), "eps": 1e-8, "fused": True})
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]  # takes no closure

@@ -12,16 +12,16 @@ import importlib
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, NoReturn
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from structviews.errors import InputError
 from structviews.objectives.objective import Context
@@ -158,8 +158,11 @@ class Ranks:
                 dist.all_gather(everyone, padded)
             for rank, flat in enumerate(everyone):
                 for i, values in zip(same, flat[: numbers[rank].sum()].split(numbers[rank].tolist()), strict=True):
-                    others = values.view(-1, *tensors[i].shape[1:])
-                    gathered[i].append(_Own.apply(tensors[i], self.count) if rank == self.rank else others)
+                    gathered[i].append(values.view(-1, *tensors[i].shape[1:]))
+        for each, tensor in zip(gathered, tensors, strict=True):
+            each[self.rank] = tensor.view_as(tensor)
+            if tensor.requires_grad:  # ``average`` divides by the number of ranks again
+                each[self.rank].register_hook(partial(torch.mul, other=self.count))
         return gathered
 
     def reports(self) -> bool:
@@ -168,22 +171,6 @@ class Ranks:
             return self._store is None or bool(self._store.add("structviews.reported", 1) == 1)
         except RuntimeError:  # the rank that hosts the store has gone
             return self.leads
-
-
-class _Own(torch.autograd.Function):
-    """Identity; multiplies the gradient by the number of ranks, which ``average`` divides by again."""
-
-    apply: ClassVar[Callable[..., Tensor]]
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor, count: int) -> Tensor:
-        ctx.count = count
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient * ctx.count, None
 
 
 @contextmanager
@@ -255,5 +242,4 @@ def deal(starts: Array, count: int) -> Array:
     wanted = starts[-1] * np.arange(count + 1) / count
     after = np.searchsorted(starts, wanted).clip(1)
     nearer = np.where(wanted - starts[after - 1] < starts[after] - wanted, after - 1, after)
-    cuts: Array = starts[nearer]
-    return cuts
+    return starts[nearer]

@@ -1,8 +1,8 @@
 """The model of a training run, its optimiser and its steps."""
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -225,11 +225,9 @@ class Training:
             {c: {n: s / sums["anchors"] for n, s in sums.items() if n != "anchors"} for c, sums in totals.items()}
         )
 
-    @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def undisturbed(self) -> AbstractContextManager[None]:
         """Context in which drawing random numbers does not affect training."""
-        with torch.random.fork_rng([self.device] if self.device.type == "cuda" else []):
-            yield
+        return torch.random.fork_rng([self.device] if self.device.type == "cuda" else [])
 
     def check_finite(self) -> None:
         """Raise DivergedError, with the step and its batch, if the loss was NaN or infinite at some step."""

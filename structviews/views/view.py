@@ -170,11 +170,6 @@ class Encoded:
         return replace(self, vector=self.vector.float(), states=None if self.states is None else self.states.float())
 
 
-@dataclass(frozen=True)
-class NoSettings(Settings):
-    """The settings of a view that has none."""
-
-
 class View(nn.Module, ABC):
     """Base class of the encoders; constructors take ``word_dim``, ``dim`` and an instance of ``Config``.
 
@@ -204,7 +199,7 @@ class View(nn.Module, ABC):
     reads_frequencies: ClassVar[bool] = False
     reads_pieces: ClassVar[bool] = False
     merges: ClassVar[bool] = False
-    Config: ClassVar[type[Settings]] = NoSettings
+    Config: ClassVar[type[Settings]] = Settings
     dim: int
     word_dim: int
     lr: float | None = None

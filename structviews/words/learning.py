@@ -54,7 +54,6 @@ def _restored(model: Any, path: Path, of: str) -> int:
 
 
 def _learnt(model: Any) -> dict[str, np.ndarray]:
-    """What a gensim model learns, by name."""
     if hasattr(model.wv, "vectors_ngrams"):  # a word's vector is composed of its own and those of its n-grams
         return {"words": model.wv.vectors_vocab, "n-grams": model.wv.vectors_ngrams, "contexts": model.syn1neg}
     return {"words": model.wv.vectors, "contexts": model.syn1neg}
@@ -154,15 +153,8 @@ def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
         raise InputError(
             f"{corpus.path}: no word occurs {config.min_count} times: use --min-count {most_frequent} or less"
         )
-    settings = {
-        "vector_size": config.dim,
-        "window": config.window,
-        "negative": config.negative,
-        "min_count": config.min_count,
-        "workers": config.workers,
-        "seed": config.seed,
-        "sg": 1,
-    }
+    same = ("window", "negative", "min_count", "workers", "seed")  # by the same names
+    settings = {"vector_size": config.dim, "sg": 1} | {name: getattr(config, name) for name in same}
     model = FastText(**settings, bucket=config.subwords) if config.subwords else Word2Vec(**settings)
     n_words = sum(count >= config.min_count for count in counts.values())
     needed = Word2Vec.estimate_memory(model, n_words)["total"]

@@ -94,7 +94,6 @@ class WordVectors:
         return type(self).open, (self.path.absolute(),)  # pickled by its path: another process maps the file itself
 
     def __len__(self) -> int:
-        """The number V of words."""
         return len(self.words)
 
     @cached_property
@@ -295,7 +294,6 @@ def _converted(path: Path, progress: OnProgress | None, damaged: bool = False) -
 
 
 def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: OnProgress | None) -> None:
-    """Write the Arrow file of the vector file ``path``, open as ``raw``."""
     seen, n_read = set[str](), 0
     source = FastTextFile.of(path, raw) or VectorSource.of(path, raw)
     fields = [("word", pa.string()), ("vector", pa.list_(pa.float32(), source.dim))]

@@ -77,11 +77,8 @@ class Vocabulary:
         counts.pop(UNKNOWN, None)
         ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:size]
         frequencies = np.array([count for _, count in ranked], dtype=np.int64)
-        return cls(
-            [UNKNOWN, *(word for word, _ in ranked)],
-            np.concatenate([[total - frequencies.sum()], frequencies]),
-            uncased,
-        )
+        frequencies = np.concatenate([[total - frequencies.sum()], frequencies])
+        return cls([UNKNOWN, *(word for word, _ in ranked)], frequencies, uncased)
 
     def extended(self, other: "Vocabulary") -> "Vocabulary":
         """This vocabulary, ids unchanged, followed by the new words of ``other``; counts are those of ``other``."""
@@ -125,8 +122,7 @@ class WordStatistics:
     @property
     def probabilities(self) -> np.ndarray:
         """Relative frequency ``(V + 1,)`` of each word; 0 for unknown words."""
-        shares: np.ndarray = self.counts / max(self.counts.sum(), 1)
-        return shares
+        return self.counts / max(self.counts.sum(), 1)
 
 
 def equal_weights(words: WordStatistics) -> np.ndarray:

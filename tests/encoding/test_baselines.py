@@ -220,7 +220,9 @@ def test_what_a_baseline_is_made_of_must_be_there(files, model, tmp_path):
     with pytest.raises(InputError, match=r"mine\.vec: No such file"):
         Embedder.load(run)
     own = shutil.copytree(model, tmp_path / "own")
-    run = make_baseline(f"sentence-transformers:{own}", corpus, tmp_path / "st")
+    run = make_baseline(f"sentence-transformers:{own}", None, tmp_path / "st")  # reads no words or trees of a corpus
+    with pytest.raises(InputError, match=r"the run has stored no components, .*, or give --transductive"):
+        Embedder.load(run).with_representation(remove_component=True).encode(SENTENCES)
     (own / "README.md").write_text("changed")
     with pytest.raises(InputError, match=r"own: not the model that .*st was made from"):
         Embedder.load(run)

@@ -62,10 +62,11 @@ BAD = [
     ("x.npy", pickle.dumps(VECTORS), r"x.npy: not an array of numbers \(.*\): save one with numpy.save"),
     ("x.npy", npy(VECTORS)[:-4], r"x.npy: not an array of numbers"),
     ("x.npy", npy(np.where(VECTORS == 3, np.nan, VECTORS)), r"x.npy: the vector of x.txt:2 is not finite"),
-    ("x.txt", None, r"x.txt: no such file or directory: give the sentences, one per line"),
+    ("x.txt", None, r"x.txt: No such file or directory: give the path of a text file"),
+    ("x.txt", b"", r"x.txt: empty: give one sentence per line"),
     ("x.txt", b"a b\n\nc\n", r"x.txt:2: blank line: put one sentence on each line"),
     ("x.txt", b"a b\nc\n a  b\n", r"x.txt:3: repeats the sentence of line 1: remove one"),
-    ("x.txt", b"a b\nd\xe9j\xe0\nc\n", r"x.txt:2: byte 5 is not UTF-8: convert the file"),
+    ("x.txt", b"a b\nd\xe9j\xe0\nc\n", r"x.txt: not UTF-8 at byte 5: convert it to UTF-8"),
 ]
 
 

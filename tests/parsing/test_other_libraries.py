@@ -12,9 +12,10 @@ from nltk.tree import Tree
 from structviews.corpus.sentence import InvalidSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import binarise, strip
-from structviews.parsing.libraries import as_token, errors_of, hash_files, sentence, surface
+from structviews.parsing.libraries import errors_of, hash_files, sentence, surface
 from structviews.parsing.parser import Fault, Options
 from structviews.parsing.specification import load
+from structviews.parsing.treebank import as_token
 
 TOKENS = [
     ["The", "bird", "sat", "."],

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from structviews.errors import InputError
-from structviews.parsing import text, tokenising
+from structviews.parsing import text
 from structviews.parsing.parser import Unparsed
 
 
@@ -117,8 +117,7 @@ def test_a_very_long_line_is_one_sentence_too_long(tmp_path):
     sentences = read(path)
     assert [(s[1], s[2]) for s in sentences] == [(0, 1), (1, 2), (2, 3)]
     assert len(sentences[1][3]) <= text.MAX_CHARACTERS + 1
-    words = text.tokens_or_reason([s[3] for s in sentences], lambda texts: tokenising.tokenise_all(texts, "en"))
-    assert words == [("Before", "."), Unparsed("more than 10,000 characters"), ("After", ".")]
+    assert [text.unfit(s[3]) for s in sentences] == [None, Unparsed("more than 10,000 characters"), None]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ def part(monkeypatch):
 
 @pytest.fixture
 def plan(part):
-    return part("view_pairs_plan").Plan.full()
+    return part("view_pairs_plan").Plan()
 
 
 def naive(kind, table, rows):
@@ -96,7 +96,7 @@ def test_differences_are_paired_and_a_verdict_follows_from_the_corrected_p_and_t
 def test_the_readme_has_the_scores_that_are_stored(part):
     """The README's three rows are the means over seeds and tasks."""
     pairs, scores, readme = part("view_pairs_plan"), part("intervals"), (ROOT / "README.md").read_text("utf-8")
-    plan = pairs.Plan.full()
+    plan = pairs.Plan()
     for row in plan.table:
         if row.title in ("seq,seq", "dep,dep", "dep,const"):
             names = [part("rows").Run(row, seed).name for seed in range(1, plan.seeds(row) + 1)]
@@ -111,7 +111,7 @@ def test_the_stored_results_give_the_pages_that_there_are(monkeypatch, tmp_path,
     pytest.importorskip("matplotlib")
     study = load("study", monkeypatch)
     stored = ROOT / "docs/results" / name
-    written = study.PAGES[name](study.PLANS[name], stored, tmp_path)
+    written = study.STUDIES[name](stored, tmp_path)
     pages = [path for path in written if path.suffix == ".md"]
     assert pages
     for path in pages:

@@ -32,8 +32,9 @@ from structviews.runtime.device import best_device, move
 from structviews.runtime.files import file_hash, new_folder
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.runtime.wording import reason
+from structviews.settings import Settings
 from structviews.views.bag import WordAverage
-from structviews.views.view import Encoded, FixedWords, NoSettings
+from structviews.views.view import Encoded, FixedWords
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import (
     UNKNOWN,
@@ -119,7 +120,7 @@ class WordBaseline(Embedder):
         self.representation = Representation(remove_component=self.recipe.remove > 0)
         self.n_components = max(self.recipe.remove, 1)
         self.encoders = [[Encoder("words", vectors.dim, linear=True)]]
-        self._view = WordAverage(vectors.dim, vectors.dim, NoSettings())
+        self._view = WordAverage(vectors.dim, vectors.dim, Settings())
         self._table = FixedWords(torch.zeros(1, vectors.dim))  # of no words: all are beyond it
         self._words = ExtendedVocabulary(Vocabulary([UNKNOWN], uncased=vectors.uncased), self)
 
@@ -262,7 +263,6 @@ class TransformerBaseline(Embedder):
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
-        """See ``Embedder``."""
         texts = as_texts([sentence.tokens for sentence in sentences])
         return [[Encoded(torch.from_numpy(self._vectors(texts)))]]
 
@@ -298,7 +298,6 @@ class GivenVectors(Embedder):
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
-        """See ``Embedder``."""
         tokens = [sentence.tokens for sentence in sentences]
         self.check(tokens, "the input")
         vectors = self._vectors[[self._rows[each] for each in tokens]].astype(np.float32)

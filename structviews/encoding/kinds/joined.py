@@ -95,7 +95,6 @@ class JoinedEmbedder(Embedder):
         return [[Encoder(name, member.dim)] for name, member in zip(self.view_names, self.members, strict=True)]
 
     def needs_of(self, chosen: Iterable[int]) -> frozenset[str]:
-        """The structures that some members read."""
         return frozenset().union(*(self.members[i].needs for i in chosen))
 
     @property

@@ -1,7 +1,6 @@
 """Trained and random runs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,19 +28,6 @@ from structviews.views.tree_views import attention_weights
 from structviews.views.view import Encoded
 from structviews.words import CONTEXTUAL
 from structviews.words.vocabulary import Vocabulary
-
-
-@contextmanager
-def _without_dropout(model: Model) -> Iterator[None]:
-    """Put a model in evaluation mode; it may be in training mode, as a ``SentenceEncoder`` trains the same one."""
-    was_training = model.training
-    if was_training:
-        model.eval()
-    try:
-        yield
-    finally:
-        if was_training:
-            model.train()
 
 
 @KINDS.register("trained")
@@ -100,7 +86,6 @@ class TrainedEmbedder(Embedder):
         return embedder
 
     def needs_of(self, chosen: Iterable[int]) -> frozenset[str]:
-        """See ``Embedder``."""
         return frozenset().union(*(self._needs[i] for i in chosen))
 
     @property
@@ -140,24 +125,32 @@ class TrainedEmbedder(Embedder):
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
-        """See ``Embedder``."""
         device, half = self.device, self.encodes_in == "bf16"
         merged = self._merges and device.type == "cpu"  # on a GPU whole trees are faster
         batch = self.collate(chosen, sentences, merged)
-        with _without_dropout(self.model), torch.autocast(device.type, torch.bfloat16, enabled=half):
-            encoded = self.model.encode(batch.to(device), states, chosen)
+        with torch.autocast(device.type, torch.bfloat16, enabled=half):
+            encoded = self._encoded(batch.to(device), states, chosen)
         return [[each.single() for each in view] for view in encoded] if half else encoded
+
+    def _encoded(self, batch: Batch, states: bool, chosen: Sequence[int]) -> list[list[Encoded]]:
+        """What the model returns without dropout; a ``SentenceEncoder`` may be training the same model."""
+        was_training = self.model.training
+        if was_training:
+            self.model.eval()
+        try:
+            return self.model.encode(batch, states, chosen)
+        finally:
+            if was_training:
+                self.model.train()
 
     @torch.inference_mode()
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
-        """Attention weight of each word among the dependents of its head; see ``Embedder.attention``."""
         chosen = [i for i, needs in enumerate(self._needs) if "dependency" in needs]
         prepared = self.prepare(sentences, chosen) if chosen else []
         if not prepared:
             return {}
         batch = self.collate(chosen, prepared).to(self.device)
-        with _without_dropout(self.model):
-            encoded = self.model.encode(batch, states=True, chosen=chosen)
+        encoded = self._encoded(batch, True, chosen)
         names = [name for name, _ in self.model.each()]
         return {
             f"{self.view_names[i]} ({name})" if len(names) > 1 else self.view_names[i]: weights

@@ -7,7 +7,7 @@ import pytest
 from corpora import topic_rows, write_corpus
 from rich.console import Console
 
-from structviews.cli import encode
+from structviews.cli import evaluate
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
@@ -193,7 +193,7 @@ def test_the_command_shows_the_nearest_but_not_the_query(run, tmp_path, command)
 @pytest.mark.usefixtures("text")
 def test_what_several_runs_find_stands_side_by_side(run, tmp_path, command, monkeypatch):
     # Every row on one line; a console keeps the $COLUMNS that it finds when it is made.
-    monkeypatch.setattr(encode, "console", Console(width=400))
+    monkeypatch.setattr(evaluate, "console", Console(width=400))
     shutil.copytree(run, tmp_path / "other")
     flags = ("--corpus", "pool.txt", "-k", 2, "--tokenised", "--query", "one bird sings")
     code, printed, errors = command("nearest", run, "other", *flags)
