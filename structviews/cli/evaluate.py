@@ -20,7 +20,6 @@ from structviews.cli.options import (
     Senteval,
     Tasks,
     Tokenised,
-    Transductive,
     check_writable,
     lines_of,
     names_in,
@@ -70,7 +69,13 @@ def encode_sentences(
             min=1, help="Number of processes; each loads the run.", show_default="one a core, if the text is long"
         ),
     ] = None,
-    transductive: Transductive = None,
+    transductive: Annotated[
+        bool | None,
+        typer.Option(
+            "--transductive/--no-transductive",
+            help="Fit the removed component on the encoded sentences, as papers do, not on training sentences.",
+        ),
+    ] = None,
     precision: Precision = "auto",
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:

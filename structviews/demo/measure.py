@@ -20,7 +20,6 @@ from structviews.evaluation.retrieval.neighbours import CANDIDATES, cosine_score
 from structviews.evaluation.scores.intervals import Proportion, proportion
 from structviews.runtime.terminal import Table
 
-UNTRAINED = "untrained bag of words"
 FOLDS = 5
 STRENGTH = 0.01
 """Inverse L2 strength ``C`` for standardised features, chosen for a few hundred to a few thousand sentences."""
@@ -60,10 +59,6 @@ class Yardstick:
         self.trials = neighbour_trials(documents, positions, [s.tokens for s in sentences], seed=0)
         self.length_classes = length_classes(sentences)
         self.constituent_classes = top_constituent_classes(sentences)
-
-    def measure_untrained(self, dim: int) -> Row:
-        """Measure the mean of random word vectors as a baseline."""
-        return self.measure(UNTRAINED, random_bag([sentence.tokens for sentence in self.sentences], dim))
 
     def measure(self, name: str, vectors: NDArray[np.floating]) -> Row:
         """Measure the vectors ``(n, d)`` of the held-out sentences, as the row ``name``."""
