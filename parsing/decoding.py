@@ -44,8 +44,7 @@ def _ends(heads: np.ndarray) -> np.ndarray:
     while steps < heads.shape[1]:
         ends = ends[ends]
         steps *= 2
-    reached: np.ndarray = ends.reshape(heads.shape) - first
-    return reached
+    return ends.reshape(heads.shape) - first
 
 
 def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -73,8 +73,7 @@ def on_ray(work: ParseText, workers: int | None, address: str | None) -> Iterato
             return slots() + 1 if address is None or workers is None else workers
 
         def submit(function: Callable[..., Any], /, *arguments: Any, on_report: OnReport = ignore) -> Future[Any]:
-            future: Future[Any] = remote.remote(gpus, function, *arguments).future()
-            return future
+            return remote.remote(gpus, function, *arguments).future()
 
         if not slots():
             missing = "GPU" if gpus else "CPU"

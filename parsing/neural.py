@@ -129,8 +129,7 @@ class WordEmbedding(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Map ``(..., F)`` integers to ``(..., D)``."""
-        words: Tensor = self.norm(self.project(gathered(features, self.form.weight, self.hashed.weight)))
-        return words
+        return self.norm(self.project(gathered(features, self.form.weight, self.hashed.weight)))
 
 
 def gathered(features: Tensor, form: Tensor, hashed: Tensor) -> Tensor:
@@ -165,8 +164,7 @@ class Block(nn.Module):
         x = x + self.dropout(self.mix(F.silu(convolved[:, :, 0].transpose(1, 2))))
         qkv = self.qkv(self.norms[1](x))
         x = x + self.dropout(self.attend(attended(qkv, hiding(mask, self.n_heads), self.n_heads)))
-        encoded: Tensor = x + self.dropout(self.feed(self.norms[2](x)))
-        return encoded
+        return x + self.dropout(self.feed(self.norms[2](x)))
 
 
 def hiding(mask: Tensor, n_heads: int) -> Tensor:
@@ -233,8 +231,7 @@ class SpanScorer(nn.Module):
     def forward(self, posts: Fenceposts, first: Tensor, last: Tensor) -> Tensor:
         """Label scores of spans: their first and last fenceposts, ``(M,)`` each, -> ``(M, C)``."""
         starts, ends = (each.flatten(0, 1) for each in posts)
-        scores: Tensor = self.last((ends.index_select(0, last) - starts.index_select(0, first)).relu_())
-        return scores
+        return self.last((ends.index_select(0, last) - starts.index_select(0, first)).relu_())
 
 
 def around(x: Tensor, mask: Tensor, edges: Tensor) -> Tensor:
@@ -313,8 +310,7 @@ class ParserNetwork(nn.Module):
         x = self.dropout(words)
         for block in self.blocks:
             x = block(x, mask)
-        states: Tensor = self.dropout(self.norm(x))
-        return states
+        return self.dropout(self.norm(x))
 
     def outputs(self, words: Tensor, mask: Tensor) -> Outputs:
         """What trees are decoded from, for ``(B, n, D)`` embedded words and their mask ``(B, n)``."""

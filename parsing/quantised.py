@@ -114,8 +114,7 @@ class QuantisedLinear:
         inputs = rows, self.grid.scale, self.grid.zero
         weights = self.packed, self.scales, self.zeros, self.bias
         end = (gelu.scale, gelu.zero, torch.uint8, "gelu") if gelu else (1.0, 0, torch.float32, "none")
-        product: Tensor = torch.ops.onednn.qlinear_pointwise.default(*inputs, *weights, *end, [], "none")
-        return product
+        return torch.ops.onednn.qlinear_pointwise.default(*inputs, *weights, *end, [], "none")
 
 
 class QuantisedBlock:
@@ -207,8 +206,7 @@ class QuantisedNetwork:
 
     def words(self, features: Tensor) -> Tensor:
         """As ``WordEmbedding.forward``."""
-        words: Tensor = self.word_norm(self.project(self.project.grid(gathered(features, *self.tables))))
-        return words
+        return self.word_norm(self.project(self.project.grid(gathered(features, *self.tables))))
 
     def outputs(self, words: Tensor, mask: Tensor) -> Outputs:
         """As ``ParserNetwork.outputs``."""

@@ -30,6 +30,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import networkx  # of PyTorch's own dependencies
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
@@ -172,18 +173,7 @@ def imports() -> dict[str, set[str]]:
 
 def rings(arrows: dict[str, set[str]]) -> Iterator[list[str]]:
     """Sets of modules that reach one another."""
-
-    def reached(start: str) -> frozenset[str]:
-        found: set[str] = set()
-        waiting = [start]
-        while waiting:
-            for target in arrows[waiting.pop()] - found:
-                found.add(target)
-                waiting.append(target)
-        return frozenset(found)
-
-    reach = {name: reached(name) for name in arrows}
-    yield from map(sorted, {frozenset(b for b in reach[a] if a in reach[b]) for a in arrows if a in reach[a]})
+    return (sorted(ring) for ring in networkx.strongly_connected_components(networkx.DiGraph(arrows)) if len(ring) > 1)
 
 
 def help_screen() -> tuple[int, int]:

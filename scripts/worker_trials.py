@@ -154,18 +154,25 @@ def is_running(pid: int) -> bool:
 
 
 def light_job(seed: int, out: Path) -> None:
-    """Write the digest of one result after the other; go on after the last whole line."""
+    """Write the digest of one result after the other, ending as ``structviews parse`` does; go on from whole lines."""
     sizes = random.Random(seed)
     calls = [(seed, number, int(2 ** sizes.uniform(0, LARGEST))) for number in range(RESULTS)]
     done = [line for line in (out.read_text() if out.exists() else "").splitlines(keepends=True) if line[-1] == "\n"]
     out.write_text("".join(done))
     pending: deque[Any] = deque()
-    with in_processes(2, dict) as engine, out.open("a") as file:
-        for number in range(len(done), RESULTS):
-            while len(pending) < engine.capacity() and calls[number + len(pending) :]:
-                pending.append(engine.submit(random_bytes, *calls[number + len(pending)]))
-            file.write(hashlib.sha256(pending.popleft().result()).hexdigest() + "\n")
-            file.flush()
+    try:
+        with in_processes(2, dict) as engine, out.open("a") as file:
+            for number in range(len(done), RESULTS):
+                while len(pending) < engine.capacity() and calls[number + len(pending) :]:
+                    pending.append(engine.submit(random_bytes, *calls[number + len(pending)]))
+                file.write(hashlib.sha256(pending.popleft().result()).hexdigest() + "\n")
+                file.flush()
+    except KeyboardInterrupt:
+        print("stopped")
+        sys.exit(130)
+    except ValueError as error:
+        print(error)
+        sys.exit(2)
 
 
 def random_bytes(seed: int, number: int, size: int) -> bytes:
@@ -195,11 +202,11 @@ def main() -> None:
     parser.add_argument("--parse", type=Path, help="a text that structviews parse reads, in place of the light job")
     parser.add_argument("--job", nargs=2, metavar=("SEED", "OUT"), help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.job:
-        light_job_from_shell(int(args.job[0]), Path(args.job[1]))
-        return
     # A shell's background job ignores SIGINT and hands that down.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if args.job:
+        light_job(int(args.job[0]), Path(args.job[1]))
+        return
     trials = {"interrupts": interrupts(args.interrupts, args.parse), "kills": kills(args.kills, args.parse)}
     trials = {name: each for name, each in trials.items() if each}
     for name, each in trials.items():
@@ -208,19 +215,6 @@ def main() -> None:
                 print(f"{name} {number}: {one.wrong}")
     print(table(trials))
     sys.exit(any(one.wrong for each in trials.values() for one in each))
-
-
-def light_job_from_shell(seed: int, out: Path) -> None:
-    """The light job as a command that ends as ``structviews parse`` does."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        light_job(seed, out)
-    except KeyboardInterrupt:
-        print("stopped")
-        sys.exit(130)
-    except ValueError as error:
-        print(error)
-        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Syntax-aware, multi-view sentence embeddings."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -14,10 +15,5 @@ def __getattr__(name: str) -> Any:
     """Import a class on first use: importing PyTorch takes a second, which ``--help`` can do without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "Embedder":
-        from structviews.encoding.embedder import Embedder  # noqa: PLC0415
-
-        return Embedder
-    from structviews.encoding.sentence_encoder import SentenceEncoder  # noqa: PLC0415
-
-    return SentenceEncoder
+    module = "embedder" if name == "Embedder" else "sentence_encoder"
+    return getattr(import_module(f"structviews.encoding.{module}"), name)

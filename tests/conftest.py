@@ -1,9 +1,7 @@
 """Makes this folder importable, for ``trees_for_tests``, and the tests the same on every run."""
 
-import io
 import os
 import signal
-import sys
 
 import pytest
 import torch
@@ -45,15 +43,6 @@ def one_thread():
 @pytest.fixture
 def command(monkeypatch, capsys, tmp_path):
     """``structviews`` as the shell would run it, in this process and in the test's folder: code, output, errors."""
-    from structviews.cli import app as cli
+    from shell import shell
 
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["structviews", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO())
-        with pytest.raises(SystemExit) as stop:
-            cli.main()
-        return (stop.value.code, *capsys.readouterr())
-
-    return run
+    return shell(monkeypatch, capsys, tmp_path)

@@ -1,6 +1,8 @@
 """What the ranks of test_ranks.py do; started once for each rank, with torchrun's variables."""
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -11,7 +13,6 @@ from safetensors.torch import save_file
 
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
-from structviews.runs.config import TrainConfig
 from structviews.training.checkpoint import Progress
 from structviews.training.ranks import joined_ranks
 from structviews.training.trainer import Training
@@ -102,9 +103,6 @@ def main(task, *arguments):
             raise InputError("this rank cannot go on")
         if task == "die" and ranks.rank == 1:
             sys.stdout.flush()
-            import os
-            import signal
-
             os.kill(os.getpid(), signal.SIGKILL)
         ranks.wait()
     for thread in Path("/proc/self/task").glob("*/comm"):  # nothing of the group may outlive it
@@ -115,6 +113,5 @@ def main(task, *arguments):
 if __name__ == "__main__":
     from structviews.cli import app as cli
 
-    assert TrainConfig
     cli.app = lambda **_: main(*sys.argv[1:])
     cli.main()

@@ -17,19 +17,28 @@ class Ended:
         self.errors = errors.decode().splitlines()
 
 
-def shell_command(monkeypatch, capsysbinary, tmp_path):
-    """``structviews`` as the shell would run it, in this process and in a folder of its own."""
+def shell(monkeypatch, capture, folder):
+    """``structviews`` as the shell would run it, in this process and in a folder: code, output, errors."""
+    monkeypatch.chdir(folder)
 
     def run(*arguments, stdin=b""):
-        monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", ["structviews", *map(str, arguments)])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         with pytest.raises(SystemExit) as stop:
             cli.main()
-        output, errors = capsysbinary.readouterr()
-        return Ended(stop.value.code, output, errors)
+        return (stop.value.code, *capture.readouterr())
 
     return run
+
+
+def shell_command(monkeypatch, capsysbinary, tmp_path):
+    """As ``shell``, with what a command says as an ``Ended``."""
+    run = shell(monkeypatch, capsysbinary, tmp_path)
+
+    def ended(*arguments, stdin=b""):
+        return Ended(*run(*arguments, stdin=stdin))
+
+    return ended
 
 
 def fails(command, folder, *arguments, stdin=b""):

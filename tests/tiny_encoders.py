@@ -23,19 +23,12 @@ TEXT = [
     "A sentence about nothing in particular, with words of several lengths.",
 ] * 3
 KINDS = ("bert", "roberta", "mpnet", "xlm-roberta")
+PIECES = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"}
 SPECIAL = {
     "bert": {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"},
-    "mpnet": {
-        "bos": "<s>",
-        "pad": "<pad>",
-        "eos": "</s>",
-        "unk": "[UNK]",
-        "cls": "<s>",
-        "sep": "</s>",
-        "mask": "<mask>",
-    },
-    "roberta": {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"},
-    "xlm-roberta": {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>"},
+    "mpnet": PIECES | {"unk": "[UNK]", "cls": "<s>", "sep": "</s>"},
+    "roberta": PIECES,
+    "xlm-roberta": PIECES,
 }
 
 

@@ -143,8 +143,7 @@ def transformers_as_benepar_knows_them() -> Iterator[None]:
     def build_inputs_with_special_tokens(tokeniser: Any, ids: list[int]) -> list[int]:
         bare, whole = (tokeniser.encode("a", add_special_tokens=special) for special in (False, True))
         before = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
-        with_special: list[int] = whole[:before] + ids + whole[before + len(bare) :]
-        return with_special
+        return whole[:before] + ids + whole[before + len(bare) :]
 
     name = build_inputs_with_special_tokens.__name__
     if hasattr(PreTrainedTokenizerFast, name):

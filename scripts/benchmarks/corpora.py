@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from structviews.batches.batch import Batch, collate
 from structviews.corpus.format import MANIFEST, Form, Row, encode_shard, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.writer import write_manifest, write_shard
 from structviews.runtime.documents import write_json
-from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 SHARD = 1000
 DOCUMENT = 40
@@ -80,12 +78,6 @@ def random_corpus(folder: Path, count: int, compression: str | None = None) -> P
     manifest |= {name: times * manifest[name] for name in ("documents", "sentences", "tokens", "shards")}
     write_json(folder / MANIFEST, manifest)
     return ParsedCorpus.open(folder)
-
-
-def batch_of(sentences: Sequence[ParsedSentence], needs: Iterable[str]) -> Batch:
-    """A batch of sentences in memory, all of whose words are known."""
-    words = dict.fromkeys(token for sentence in sentences for token in sentence.tokens)
-    return collate(sentences, {"words": Vocabulary([UNKNOWN, *words])}, needs)
 
 
 def of_length(lines: Iterable[str], words: int, most: int) -> list[str]:

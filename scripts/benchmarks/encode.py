@@ -21,13 +21,13 @@ import copy
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import ceil
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -85,44 +85,26 @@ SIZES = {
 NAMES = (*BUNDLED, *SIZES)
 
 
-class Encoder(Protocol):
-    """What is raced: a model, ``given`` raw or prepared sentences, in a precision."""
+@dataclass
+class Encoder:
+    """What is raced: a model, ``given`` raw or prepared sentences, in a precision.
+
+    ``prepare`` makes of texts what ``encode`` takes; with the size of batches, that gives vectors (n, d), float32.
+    """
 
     name: str
     given: str
     precision: str
-
-    def prepare(self, texts: Sequence[str]) -> Sequence[Any]:
-        """What ``encode`` takes."""
-
-    def encode(self, sentences: Sequence[Any], batch_size: int) -> np.ndarray:
-        """Vectors ``(n, d)``, float32."""
-
-
-class Run:
-    """A run; see ``Encoder``."""
-
-    def __init__(self, name: str, given: str, precision: str, embedder: Embedder):
-        self.name, self.given, self.precision, self.embedder = name, given, precision, embedder
-
-    def prepare(self, texts: Sequence[str]) -> Sequence[Any]:
-        return self.embedder.prepare(texts) if self.given == PREPARED else texts
-
-    def encode(self, sentences: Sequence[Any], batch_size: int) -> np.ndarray:
-        return self.embedder.encode(sentences, batch_size)
+    prepare: Callable[[Sequence[str]], Sequence[Any]]
+    encode: Callable[[Sequence[Any], int], np.ndarray]
 
 
 class Transformer:
-    """A transformer with mean pooling and vectors of length 1, as sentence-transformers runs it; see ``Encoder``."""
+    """A transformer with mean pooling and vectors of length 1, as sentence-transformers runs it."""
 
-    given = RAW
-
-    def __init__(self, name: str, precision: str, model: nn.Module, pieces: PreTrainedTokenizerFast):
-        self.name, self.precision, self.pieces = name, precision, pieces
+    def __init__(self, precision: str, model: nn.Module, pieces: PreTrainedTokenizerFast):
+        self.pieces = pieces
         self.model = copy.deepcopy(model).to(torch.bfloat16) if precision == "bf16" else model
-
-    def prepare(self, texts: Sequence[str]) -> Sequence[Any]:
-        return texts
 
     @torch.inference_mode()
     def encode(self, sentences: Sequence[str], batch_size: int) -> np.ndarray:
@@ -142,12 +124,10 @@ class Transformer:
         return nn.functional.normalize(((states * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)).float())
 
 
-def tokeniser(file: Path | None, lines: Sequence[str]) -> PreTrainedTokenizerFast:
-    """The tokeniser of a ``tokenizer.json``; without one, WordPiece of BERT's kind and size learnt from a text."""
-    if file:
-        return PreTrainedTokenizerFast(tokenizer_file=str(file), **SPECIAL)
+def learnt_tokeniser(lines: Iterable[str], size: int) -> PreTrainedTokenizerFast:
+    """WordPiece of BERT's kind, of so many pieces, learnt from a text."""
     learnt = BertWordPieceTokenizer(lowercase=True)
-    learnt.train_from_iterator(lines, vocab_size=PIECES, show_progress=False)
+    learnt.train_from_iterator(lines, vocab_size=size, show_progress=False)
     # With its two special tokens around every sentence.
     ends = {name: SPECIAL[name] for name in ("cls_token", "sep_token")}
     whole = BertWordPieceTokenizer(learnt.get_vocab(), lowercase=True, **ends)
@@ -159,11 +139,12 @@ def encoders(names: Sequence[str], precisions: Sequence[str], pieces: PreTrained
     for name in names:
         if name in SIZES:
             model = SIZES[name].model(pieces)
-            yield from (Transformer(name, precision, model, pieces) for precision in precisions)
+            for precision in precisions:
+                yield Encoder(name, RAW, precision, list, Transformer(precision, model, pieces).encode)
         else:
             embedder = Embedder.load(name)
-            for precision, given in product(precisions, (RAW, PREPARED)):
-                yield Run(name, given, precision, embedder.with_precision(precision))
+            for precision, (given, prepare) in product(precisions, ((RAW, list), (PREPARED, embedder.prepare))):
+                yield Encoder(name, given, precision, prepare, embedder.with_precision(precision).encode)
 
 
 def flags(parser: argparse.ArgumentParser) -> None:
@@ -186,7 +167,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """A row for each encoder, length, number of threads and size of batches; the texts, and their pieces."""
     options = argparse.Namespace(**vars(options) | QUICK) if options.quick else options
     lines = [line for line in options.text.read_text("utf-8").splitlines() if line.strip()]
-    pieces, rows, texts = tokeniser(options.tokeniser, lines), [], []
+    given = options.tokeniser and PreTrainedTokenizerFast(tokenizer_file=str(options.tokeniser), **SPECIAL)
+    pieces, rows, texts = given or learnt_tokeniser(lines, PIECES), [], []
     raced = list(encoders(options.encoders, options.precisions, pieces))
     for words in options.words:
         # More than for one turn, so that the next one has others.

@@ -66,6 +66,11 @@ def on_gpu(run: Run, number: int, repeats: int, _: Callable[[], float]) -> float
     return start.elapsed_time(end) / 1000
 
 
+def processor_time(work: Callable[[], object]) -> float:
+    """Processor time that something takes, in seconds."""
+    return timed(lambda _: work(), 0, 1, time.process_time)
+
+
 def median_ratio(over: list[float], under: list[float]) -> float:
     """Median ratio of two measurements, paired by round."""
     return median(a / b for a, b in zip(over, under, strict=True))

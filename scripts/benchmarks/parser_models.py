@@ -30,7 +30,6 @@ TINY_STANZA = {
     "constituency": "--hidden_size 12 --delta_embedding_dim 4 --tag_embedding_dim 4 --transition_embedding_dim 4 "
     "--transition_hidden_size 4 --pattn_num_layers 0 --lattn_d_proj 0 --num_lstm_layers 1",
 }
-PUBLISHED_STANZA = {"tokenize": "", "pos": "", "depparse": "", "constituency": ""}
 # English word vectors and language models of characters: words, their dimension; hidden units.
 PUBLISHED_WORDS, PUBLISHED_CHARACTERS = (150_000, 100), 1024
 TINY_WORDS = (0, 8)
@@ -54,8 +53,6 @@ PUBLISHED_BENEPAR = {
     "d_tag_hidden": 250,
 }
 TINY_T5 = {"d_model": 16, "d_kv": 4, "d_ff": 16, "num_layers": 1, "num_heads": 2}
-# T5's own defaults are those of T5-small.
-PUBLISHED_T5: dict[str, int] = {}
 
 
 def conllu(sentences: Sequence[ParsedSentence]) -> str:
@@ -93,10 +90,9 @@ def stanza_models(folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bo
     from stanza.models.tokenization.trainer import Trainer as Tokeniser  # noqa: PLC0415
 
     logging.disable(logging.WARNING)
-    sizes = TINY_STANZA if tiny else PUBLISHED_STANZA
-    files = {kind: folder / LANGUAGE / kind / f"{NAME}.pt" for kind in ("pretrain", *sizes)}
+    sizes = TINY_STANZA if tiny else dict.fromkeys(TINY_STANZA, "")
     below = [] if tiny else ["forward_charlm", "backward_charlm"]
-    files |= {kind: folder / LANGUAGE / kind / f"{NAME}.pt" for kind in below}
+    files = {kind: folder / LANGUAGE / kind / f"{NAME}.pt" for kind in ("pretrain", *sizes, *below)}
     for file in files.values():
         file.parent.mkdir(parents=True, exist_ok=True)
     vectors = _word_vectors(files["pretrain"], sentences, *(TINY_WORDS if tiny else PUBLISHED_WORDS))
@@ -114,7 +110,7 @@ def stanza_models(folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bo
     torch.nn.init.constant_(tokeniser.model.tok_clf.bias, 10)
     tokeniser.save(str(files["tokenize"]))
     charlm = ["--charlm", *characters] if below else []
-    args, vocabulary = _tagger(arguments["pos"] + charlm, sentences, vectors)
+    args, vocabulary = _tagger(arguments["pos"] + charlm, sentences)
     randomised(Tagger(args, vocab=vocabulary, pretrain=vectors, device="cpu")).save(str(files["pos"]))
     randomised(_dependency_parser(arguments["depparse"] + charlm, sentences, vectors)).save(str(files["depparse"]))
     vector_file = ["--wordvec_pretrain_file", str(files["pretrain"])]
@@ -159,11 +155,7 @@ def _word_vectors(file: Path, sentences: Sequence[ParsedSentence], count: int, d
 
 
 def _character_model(file: Path, sentences: Sequence[ParsedSentence], *, forward: bool) -> None:
-    from stanza.models.common.char_model import (  # noqa: PLC0415
-        CHARLM_END,
-        CHARLM_START,
-        CharacterLanguageModel,
-    )
+    from stanza.models.common.char_model import CHARLM_END, CHARLM_START, CharacterLanguageModel  # noqa: PLC0415
     from stanza.models.common.vocab import CharVocab  # noqa: PLC0415
 
     text = "".join(token for sentence in sentences for token in sentence.tokens)
@@ -184,7 +176,7 @@ def _tokeniser(arguments: list[str], sentences: Sequence[ParsedSentence]) -> tup
     return args | features | {"vocab_size": len(vocabulary)}, vocabulary
 
 
-def _tagger(arguments: list[str], sentences: Sequence[ParsedSentence], vectors: Any) -> tuple[dict[str, Any], Any]:
+def _tagger(arguments: list[str], sentences: Sequence[ParsedSentence]) -> tuple[dict[str, Any], Any]:
     from stanza.models.pos.data import Dataset  # noqa: PLC0415
     from stanza.models.tagger import parse_args  # noqa: PLC0415
     from stanza.utils.conll import CoNLL  # noqa: PLC0415
@@ -287,7 +279,8 @@ def benepar_t5(folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bool 
 
     tokeniser = _subwords(sentences, 200 if tiny else 8000)
     tokeniser.save_pretrained(folder)
-    config = T5Config(**(TINY_T5 if tiny else PUBLISHED_T5), vocab_size=max(len(tokeniser), 32128 * (not tiny)))
+    # T5's own defaults are those of T5-small.
+    config = T5Config(**(TINY_T5 if tiny else {}), vocab_size=max(len(tokeniser), 32128 * (not tiny)))
     config.save_pretrained(folder)
     sizes = TINY_BENEPAR if tiny else PUBLISHED_BENEPAR | {"num_layers": 2}
     settings = _benepar_settings(sentences, sizes, use_pretrained=True)
@@ -299,14 +292,7 @@ def benepar_t5(folder: Path, sentences: Sequence[ParsedSentence], *, tiny: bool 
 
 
 def _subwords(sentences: Sequence[ParsedSentence], size: int) -> Any:
-    from tokenizers import (  # noqa: PLC0415
-        Tokenizer,
-        decoders,
-        models,
-        pre_tokenizers,
-        processors,
-        trainers,
-    )
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers  # noqa: PLC0415
     from transformers import T5TokenizerFast  # noqa: PLC0415
 
     tokeniser = Tokenizer(models.Unigram())

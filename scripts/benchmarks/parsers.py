@@ -14,6 +14,8 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from statistics import median
@@ -25,12 +27,14 @@ from benchmarks import parser_models
 from benchmarks.measure import median_ratio, race, table
 from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing import text, tokenising
-from structviews.parsing.parser import DEPENDENCY, Options, Parser, Unparsed
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, KINDS, Options, Parser, Unparsed
 from structviews.parsing.specification import load
 
 CORPUS = 40_000_000
 LONGEST = 60
 HOUR = 3600
+# Makes a parser of the sentences that it will be given, with tiny models or not.
+Contender = Callable[[list[ParsedSentence], Options, bool], Parser]
 
 
 def flags(parser: argparse.ArgumentParser) -> None:
@@ -90,59 +94,35 @@ def sample(path: Path, count: int) -> list[ParsedSentence]:
     return [each for each in load("builtin").parse(chosen) if isinstance(each, ParsedSentence)]
 
 
-def builtin(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
-    """The parser that ships."""
-    return load("builtin")
+def with_model(library: str, file: str, make: Callable[..., None]) -> Contender:
+    """A contender that reads a model of its own, which ``make`` writes to a file or folder."""
+
+    def contender(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
+        make(options.models / file, sentences, tiny=tiny)
+        return load(f"{library}:{options.models / file}", options)
+
+    return contender
 
 
-def stanza_dependencies(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
-    """Tags and dependencies of stanza's English default."""
-    make_stanza(sentences, options, tiny)
-    return load("stanza", Options(models=options.models, device=options.device, wanted=frozenset({DEPENDENCY})))
-
-
-def stanza(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
-    """The same, and constituents."""
-    make_stanza(sentences, options, tiny)
-    parser = load("stanza", options)
-    parser_models.follow(parser.parser.pipeline.processors["constituency"]._model, sentences)
+def stanza(
+    sentences: list[ParsedSentence], options: Options, tiny: bool, wanted: frozenset[str] = frozenset(KINDS)
+) -> Parser:
+    """stanza's English default, or a part of it; the models are made once."""
+    if not (options.models / "resources.json").exists():
+        parser_models.stanza_models(options.models, sentences, tiny=tiny)
+    parser = load("stanza", replace(options, wanted=wanted))
+    if CONSTITUENCY in wanted:
+        parser_models.follow(parser.parser.pipeline.processors["constituency"]._model, sentences)
     return parser
 
 
-def make_stanza(sentences: list[ParsedSentence], options: Options, tiny: bool) -> None:
-    """Its models, once."""
-    if not (options.models / "resources.json").exists():
-        parser_models.stanza_models(options.models, sentences, tiny=tiny)
-
-
-def benepar_t5(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
-    """benepar with T5-small, like its English default."""
-    folder = options.models / "t5"
-    parser_models.benepar_t5(folder, sentences, tiny=tiny)
-    return load(f"benepar:{folder}", options)
-
-
-def benepar_characters(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
-    """benepar without a pretrained transformer."""
-    file = options.models / "characters.pt"
-    parser_models.benepar_model(file, sentences, tiny=tiny)
-    return load(f"benepar:{file}", options)
-
-
-def spacy(sentences: list[ParsedSentence], options: Options, tiny: bool) -> Parser:
-    """A pipeline of the size of en_core_web_sm's tagger and parser."""
-    folder = options.models / "pipeline"
-    parser_models.spacy_pipeline(folder, sentences, tiny=tiny)
-    return load(f"spacy:{folder}", options)
-
-
-CONTENDERS: dict[str, Callable[[list[ParsedSentence], Options, bool], Parser]] = {
-    "builtin": builtin,
-    "spacy": spacy,
-    "stanza-dependencies": stanza_dependencies,
+CONTENDERS: dict[str, Contender] = {
+    "builtin": lambda sentences, options, tiny: load("builtin"),
+    "spacy": with_model("spacy", "pipeline", parser_models.spacy_pipeline),  # the size of en_core_web_sm's
+    "stanza-dependencies": partial(stanza, wanted=frozenset({DEPENDENCY})),
     "stanza": stanza,
-    "benepar-characters": benepar_characters,
-    "benepar-t5": benepar_t5,
+    "benepar-characters": with_model("benepar", "characters.pt", parser_models.benepar_model),
+    "benepar-t5": with_model("benepar", "t5", parser_models.benepar_t5),  # T5-small, like its English default
 }
 
 

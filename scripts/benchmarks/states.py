@@ -11,17 +11,14 @@ per second of processor time.
 
 import argparse
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoModel, BertConfig, PreTrainedTokenizerFast
 
-from benchmarks.measure import table
+from benchmarks.encode import Size, learnt_tokeniser
+from benchmarks.measure import processor_time, table
 from structviews.batches.reader import CorpusReader, epoch_batches
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_subset
@@ -32,7 +29,6 @@ from structviews.words.vocabulary import Vocabulary
 
 BATCH_SIZE, KINDS, PIECES = 400, ("dependency", "constituency"), 8000
 HEAD = 64
-PAD, UNKNOWN, BEGIN, END = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
 
 def flags(parser: argparse.ArgumentParser) -> None:
@@ -68,10 +64,10 @@ def rates_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> dict[str, float]:
     aligner = load_encoder(encoder.folder).aligner
     encoder.states(sentences[0])  # which loads it
     rates = {
-        "pieces": n / seconds(lambda: [aligner.align(batch) for batch in sentences]),
-        "states, with the pieces": n / seconds(lambda: [encoder.states(batch) for batch in sentences]),
+        "pieces": n / processor_time(lambda: [aligner.align(batch) for batch in sentences]),
+        "states, with the pieces": n / processor_time(lambda: [encoder.states(batch) for batch in sentences]),
     }
-    storing = seconds(lambda: store_states(corpus, encoder, lambda words, size: None))
+    storing = processor_time(lambda: store_states(corpus, encoder, lambda words, size: None))
     states = StoredStates.find(corpus, encoder)
     assert states is not None
     readers = {
@@ -81,36 +77,15 @@ def rates_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> dict[str, float]:
     }
     for name, reader in readers.items():
         reader.batch(batches[0])  # which reads and checks the shards
-        rates[name] = n / seconds(lambda reader=reader: [reader.batch(batch) for batch in batches])
+        rates[name] = n / processor_time(lambda reader=reader: [reader.batch(batch) for batch in batches])
     return rates | {"structviews corpus states": n / storing}
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Processor time that something takes."""
-    began = time.process_time()
-    work()
-    return time.process_time() - began
 
 
 def random_encoder(folder: Path, corpus: ParsedCorpus, layers: int, dim: int) -> Path:
     """A folder with BERT of random weights, and a tokeniser of word pieces learnt from a corpus."""
-    made = Tokenizer(models.WordPiece(unk_token=UNKNOWN))
-    made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(vocab_size=PIECES, special_tokens=list(SPECIAL), show_progress=False)
-    made.train_from_iterator((" ".join(row.sentence.tokens) for row in corpus), trainer)
-    ends = [(token, made.token_to_id(token)) for token in (BEGIN, END)]
-    made.post_processor = processors.TemplateProcessing(f"{BEGIN} $A {END}", special_tokens=ends)
-    tokeniser = PreTrainedTokenizerFast(tokenizer_object=made, pad_token=PAD, unk_token=UNKNOWN)
+    tokeniser = learnt_tokeniser((" ".join(row.sentence.tokens) for row in corpus), PIECES)
     torch.manual_seed(0)
-    about = BertConfig(
-        vocab_size=len(tokeniser),
-        hidden_size=dim,
-        num_hidden_layers=layers,
-        num_attention_heads=max(1, dim // HEAD),
-        intermediate_size=4 * dim,
-        pad_token_id=tokeniser.pad_token_id,
-    )
-    AutoModel.from_config(about).save_pretrained(folder)
+    Size("bert", layers, dim, max(1, dim // HEAD), 4 * dim).model(tokeniser).save_pretrained(folder)
     tokeniser.save_pretrained(folder)
     return folder
 

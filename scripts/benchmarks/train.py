@@ -12,12 +12,11 @@ one thread. Without --corpus, trees are random, with English-like shapes.
 """
 
 import argparse
+import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from itertools import cycle
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple, Protocol
@@ -177,26 +176,6 @@ class Batches:
         return [self.reader.batch(some).to(self.device) for some in rows]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What is measured, and how long; as the flags say."""
-
-    corpus: Path
-    device: torch.device
-    threads: Sequence[int]
-    sizes: Sequence[int]
-    hidden: Sequence[int]
-    rounds: int
-    seconds: float
-    ceiling: int
-
-    def each_threads(self) -> Iterator[int]:
-        """Set each number of threads in turn."""
-        for threads in self.threads:
-            torch.set_num_threads(threads)
-            yield threads
-
-
 def flags(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("--corpus", type=Path, help="a parsed corpus with both kinds of tree")
@@ -221,49 +200,47 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         raise SystemExit(f"--only {','.join(unknown)}: the parts are {', '.join(PARTS)}")
     keep_freed_memory()  # as training does
     cuda, threads = options.device == "cuda", options.threads or torch.get_num_threads()
+    options.device = torch.device(options.device)
+    options.threads = [threads] if cuda or options.quick or threads == 1 else [threads, 1]
+    options.sizes = [400] if options.quick else [int(size) for size in options.sizes.split(",")]
+    options.hidden = [600] if options.quick else [int(hidden) for hidden in options.hidden.split(",")]
+    options.seconds = options.seconds or (5 if cuda else 60)
+    options.ceiling = options.ceiling or (8192 if cuda else 2048)
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(
-            corpus=options.corpus or random_corpus(Path(folder), options.sentences).path,
-            device=torch.device(options.device),
-            threads=[threads] if cuda or options.quick or threads == 1 else [threads, 1],
-            sizes=[400] if options.quick else [int(size) for size in options.sizes.split(",")],
-            hidden=[600] if options.quick else [int(hidden) for hidden in options.hidden.split(",")],
-            rounds=options.rounds,
-            seconds=options.seconds or (5 if cuda else 60),
-            ceiling=options.ceiling or (8192 if cuda else 2048),
-        )
+        corpus = ParsedCorpus.open(options.corpus) if options.corpus else random_corpus(Path(folder), options.sentences)
+        batches = Batches(corpus, options.device)
         parts = {"kernels": kernels, "step": step}
-        return {name: list(parts[name](settings)) for name in chosen}
+        return {
+            name: [row for each in options.threads for row in parts[name](options, batches, each)] for name in chosen
+        }
 
 
-def kernels(settings: Settings) -> Iterator[Row]:
+def kernels(options: argparse.Namespace, batches: Batches, threads: int) -> Iterator[Row]:
     """Each encoder alone on precomputed word vectors, forward and backward."""
-    batches = Batches(ParsedCorpus.open(settings.corpus), settings.device)
-    for threads in settings.each_threads():
-        for name in ENCODERS:
-            for size in settings.sizes:
-                for hidden in settings.hidden:
-                    contender = Encoder(name, hidden, settings.device)
-                    about = {"what": name, "batch": size, "hidden": hidden, "threads": threads}
-                    yield about | compare(settings, contender, ways(name), batches, size)
+    torch.set_num_threads(threads)
+    for name, size, hidden in itertools.product(ENCODERS, options.sizes, options.hidden):
+        contender = Encoder(name, hidden, options.device)
+        about = {"what": name, "batch": size, "hidden": hidden, "threads": threads}
+        yield about | compare(options, contender, ways(name), batches, size)
 
 
-def step(settings: Settings) -> Iterator[Row]:
+def step(options: argparse.Namespace, batches: Batches, threads: int) -> Iterator[Row]:
     """The whole training step of dep,const; at the paper's size also with two channels."""
-    batches = Batches(ParsedCorpus.open(settings.corpus), settings.device)
-    for threads in settings.each_threads():
-        sizes = [(size, hidden, 1) for size in settings.sizes for hidden in settings.hidden]
-        for size, hidden, channels in [*sizes, *((*one[:2], 2) for one in sizes[-1:])]:
-            contender = Step(VIEWS, hidden, channels, settings.device)
-            what = ",".join(VIEWS) + " step" + f", {channels} channels" * (channels > 1)
-            about = {"what": what, "batch": size, "hidden": hidden, "threads": threads}
-            row = about | compare(settings, contender, ways("step"), batches, size)
-            if (size, hidden, channels) == (*PAPERS_SIZE, 1):
-                row["times_the_paper"] = {n: rate / PAPERS_RATE for n, rate in row["sentences_per_second"].items()}
-            yield row
+    torch.set_num_threads(threads)
+    sizes = [(*size, 1) for size in itertools.product(options.sizes, options.hidden)]
+    for size, hidden, channels in [*sizes, (*sizes[-1][:2], 2)]:
+        contender = Step(VIEWS, hidden, channels, options.device)
+        what = ",".join(VIEWS) + " step" + f", {channels} channels" * (channels > 1)
+        about = {"what": what, "batch": size, "hidden": hidden, "threads": threads}
+        row = about | compare(options, contender, ways("step"), batches, size)
+        if (size, hidden, channels) == (*PAPERS_SIZE, 1):
+            row["times_the_paper"] = {n: rate / PAPERS_RATE for n, rate in row["sentences_per_second"].items()}
+        yield row
 
 
-def compare(settings: Settings, contender: Contender, entered: dict[str, Way], batches: Batches, size: int) -> Row:
+def compare(
+    options: argparse.Namespace, contender: Contender, entered: dict[str, Way], batches: Batches, size: int
+) -> Row:
     """Time all ways to run something, taking turns with plain matrix products in both precisions.
 
     Returns:
@@ -274,13 +251,13 @@ def compare(settings: Settings, contender: Contender, entered: dict[str, Way], b
     full, few = batches.of_size(size), batches.of_size(N_FEW)
     chosen = {name: few if way.few else full for name, way in entered.items()}
     runs: dict[str, Run] = {name: partial(turn, contender, chosen[name], way) for name, way in entered.items()}
-    ceilings = {name: product(settings.ceiling, dtype, settings.device) for name, dtype in PRECISIONS.items()}
+    ceilings = {name: product(options.ceiling, dtype, options.device) for name, dtype in PRECISIONS.items()}
     runs |= {f"{name} product": run for name, (run, _) in ceilings.items()}
     operations = {id(batch): operations_of(contender, batch) for batch in (*full, *few)}
-    times = race(runs, settings.rounds, settings.seconds, settings.device)
+    times = race(runs, options.rounds, options.seconds, options.device)
 
     def per_turn(name: str, amount: Any) -> list[tuple[float, float]]:
-        return [(amount(batch), t) for t, batch in zip(times[name], cycle(chosen[name]), strict=False)]
+        return [(amount(batch), t) for t, batch in zip(times[name], itertools.cycle(chosen[name]), strict=False)]
 
     # Seconds a word, so that few sentences of other lengths count as they should.
     per_word = {name: [t / n for n, t in per_turn(name, lambda batch: int(batch.lengths.sum()))] for name in entered}

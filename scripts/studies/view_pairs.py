@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from structviews.evaluation.scores.means import SENTEVAL
+from structviews.evaluation.scores.published import SENTEVAL
 from structviews.evaluation.scores.tables import published_rows
 from studies import pages
 from studies.intervals import MEAN, Draws, Estimate, claim_between, verdicts

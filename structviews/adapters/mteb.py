@@ -77,5 +77,4 @@ class MTEBEncoder(AbsEncoder):
             raise InputError(f"precision = {kwargs['precision']}: only float32 is supported: leave it out")
         embedder = self.model.for_similarity() if task_metadata.type == "STS" else self.model
         texts = (text for batch in inputs for text in batch["text"])
-        vectors: np.ndarray = embedder.encode(texts, kwargs.get("batch_size", BATCH_SIZE))
-        return vectors
+        return embedder.encode(texts, kwargs.get("batch_size", BATCH_SIZE))

@@ -50,8 +50,7 @@ def batcher(params: dict[str, Any], batch: Iterable[Sequence[str | bytes]]) -> n
     """
     rows = params.get("rows", {})
     try:
-        vectors: np.ndarray = params["vectors"][[rows[_tokens(sentence)] for sentence in batch]]
-        return vectors
+        return params["vectors"][[rows[_tokens(sentence)] for sentence in batch]]
     except KeyError as error:
         raise InputError(f"{error}: not prepared: pass both functions, SE(params, batcher, prepare)") from None
 

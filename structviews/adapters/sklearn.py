@@ -83,8 +83,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Raises:
             InputError: if ``X`` is not sentences, one is too long or cannot be parsed, or the run has changed.
         """
-        vectors: np.ndarray = self._embedder().encode(listed(X), self.batch_size)
-        return vectors
+        return self._embedder().encode(listed(X), self.batch_size)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Column names ``(d,)``, such as ``dep_0``: the view and a number."""

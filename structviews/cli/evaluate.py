@@ -20,7 +20,6 @@ from structviews.cli.options import (
     Senteval,
     Tasks,
     Tokenised,
-    Transductive,
     check_writable,
     lines_of,
     names_in,
@@ -70,7 +69,13 @@ def encode_sentences(
             min=1, help="Number of processes; each loads the run.", show_default="one a core, if the text is long"
         ),
     ] = None,
-    transductive: Transductive = None,
+    transductive: Annotated[
+        bool | None,
+        typer.Option(
+            "--transductive/--no-transductive",
+            help="Fit the removed component on the encoded sentences, as papers do, not on training sentences.",
+        ),
+    ] = None,
     precision: Precision = "auto",
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
@@ -228,8 +233,7 @@ def evaluate_runs(
     """
     from structviews.encoding.kinds.baseline import given_run
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import Scored, score_with_bar
-    from structviews.evaluation.senteval.suite import covered_tasks
+    from structviews.evaluation.senteval.suite import Scored, covered_tasks, score_with_bar
     from structviews.evaluation.senteval.task_trees import TaskTrees
     from structviews.recipes.recipe import Recipe, SecondHalf
     from structviews.runs.settings_file import run_views

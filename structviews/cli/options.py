@@ -132,15 +132,6 @@ def check_writable(out: Path) -> None:
         raise InputError(f"{out}: cannot be written: give --out the name of a file in a folder that exists")
 
 
-Transductive = Annotated[
-    bool | None,
-    typer.Option(
-        "--transductive/--no-transductive",
-        help="Fit the removed component on the encoded sentences, as papers do, not on training sentences.",
-    ),
-]
-
-
 def named_run(name: str) -> Path:
     """The path that a run's name means: a bundled model, a path, or one in runs/ if it is not here."""
     path = run_folder(name)

@@ -104,8 +104,7 @@ def retrieve_captions(
     )
     from structviews.evaluation.scores.results import CAPTION_TASK, save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
-    from structviews.evaluation.senteval.scoring import Scored, scored_vectors
-    from structviews.evaluation.senteval.suite import results_of
+    from structviews.evaluation.senteval.suite import Scored, results_of, scored_vectors
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
     if protocol not in CAPTION_PROTOCOLS:
@@ -177,7 +176,7 @@ def make_probing_tasks(
     from rich.table import Column
 
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.evaluation.probing.making import make_tasks
+    from structviews.evaluation.probing.probing_tasks import make_tasks
     from structviews.runtime.terminal import Table
 
     with stages() as tell:

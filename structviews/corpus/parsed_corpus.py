@@ -275,16 +275,11 @@ def as_plain(kind: pa.DataType) -> pa.DataType:
     return pa.list_(pa.uint16()) if value in (pa.uint8(), pa.uint16()) else pa.null()
 
 
-def find_corpus(
-    folder: str | Path = ".",
-    *,
-    none: str = "make one with `structviews parse`",
-    several: str = "choose one with --corpus",
-) -> Path:
-    """The only ``*.parsed`` folder in ``folder``; else an InputError with the remedy ``none`` or ``several``."""
-    found = sorted(path for path in Path(folder).glob("*.parsed") if path.is_dir())
+def find_corpus(*, none: str = "make one with `structviews parse`", several: str = "choose one with --corpus") -> Path:
+    """The only ``*.parsed`` folder here; else an InputError with the remedy ``none`` or ``several``."""
+    found = sorted(path for path in Path().glob("*.parsed") if path.is_dir())
     if not found:
-        raise InputError(f"no *.parsed folder in {Path(folder).resolve()}: {none}")
+        raise InputError(f"no *.parsed folder in {Path.cwd()}: {none}")
     if len(found) > 1:
         raise InputError(f"several parsed corpora ({', '.join(map(str, found))}): {several}")
     return found[0]

@@ -85,16 +85,14 @@ class ParsedSentence:
     @property
     def dependency_heights(self) -> list[int]:
         """Height of each word in the dependency tree, with leaves at 0; length ``n``."""
-        found: list[int] = heights(dependency_parents(np.array(self.heads, int), np.array([len(self.heads)]))).tolist()
-        return found
+        return heights(dependency_parents(np.array(self.heads, int), np.array([len(self.heads)]))).tolist()
 
     @property
     def constituency_heights(self) -> list[int]:
         """Height of each constituency node, with leaves at 0; length ``2n - 1``."""
         lengths = np.array([len(self.tokens)] * self.has_constituents, int)
         parents = constituency_parents(np.array(self.left, int), np.array(self.right, int), lengths)
-        found: list[int] = heights(parents).tolist()
-        return found
+        return heights(parents).tolist()
 
     def spans(self) -> list[tuple[int, int, str]]:
         """Labelled constituents as ``(start, end, label)``, ends exclusive, in node order.

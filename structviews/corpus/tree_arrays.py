@@ -17,14 +17,12 @@ WHITE_SPACE = "[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205
 
 def sizes(table: pa.Table, column: str) -> Array:
     """The length ``(B,)``, int64, of each list in a column of a corpus."""
-    lengths: Array = pc.list_value_length(table[column]).to_numpy().astype(np.int64)
-    return lengths
+    return pc.list_value_length(table[column]).to_numpy().astype(np.int64)
 
 
 def numbers(table: pa.Table, column: str) -> Array:
     """The values of a column of number lists, concatenated, int64."""
-    values: Array = pc.list_flatten(table[column]).to_numpy().astype(np.int64)
-    return values
+    return pc.list_flatten(table[column]).to_numpy().astype(np.int64)
 
 
 def strings(table: pa.Table, column: str) -> pa.DictionaryArray:
@@ -55,8 +53,7 @@ def internal_nodes(lengths: Array) -> Array:
     """The number ``(I,)`` of each internal node, nodes numbered across sentences; in a sentence they come last."""
     inner = lengths - 1
     first = starts_of(2 * lengths - 1) + lengths - starts_of(inner)
-    nodes: Array = np.arange(inner.sum()) + np.repeat(first, inner)
-    return nodes
+    return np.arange(inner.sum()) + np.repeat(first, inner)
 
 
 def heights(parents: Array) -> Array:
@@ -79,8 +76,7 @@ def are_dependencies(heads: Array, lengths: Array) -> Array:
     # Following the heads from each word must end at a root; roots are their own heads.
     parents = dependency_parents(np.where(inside, heads, 0), lengths)
     ends = _followed(np.where(parents < 0, np.arange(len(heads)), parents), lengths)
-    trees: Array = one_root & ~any_of(~inside | (heads[ends] != 0), sentence, len(lengths))
-    return trees
+    return one_root & ~any_of(~inside | (heads[ends] != 0), sentence, len(lengths))
 
 
 def are_constituents(left: Array, right: Array, lengths: Array) -> Array:
@@ -101,8 +97,7 @@ def are_constituents(left: Array, right: Array, lengths: Array) -> Array:
     # In post-order, ends ascend, and among nodes with the same end the narrower come first.
     position = end[nodes] * len(times) - begin[nodes]
     in_order = np.diff(position, prepend=-1 - len(times) ** 2) > 0
-    trees: Array = one_parent & ~any_of(~(inside & adjacent & in_order), sentence, batch)
-    return trees
+    return one_parent & ~any_of(~(inside & adjacent & in_order), sentence, batch)
 
 
 def _followed(pointers: Array, lengths: Array) -> Array:

@@ -265,8 +265,7 @@ def misplaced(table: pa.Table, last: tuple[int, int]) -> Array:
         for name, before in zip(("document", "position"), last, strict=True)
     )
     negative = (table["position"].to_numpy() < 0) | (table["line"].to_numpy() < 1)
-    wrong: Array = negative | (document < 0) | ((document == 0) & (position <= 0))
-    return wrong
+    return negative | (document < 0) | ((document == 0) & (position <= 0))
 
 
 def why_malformed(table: pa.Table) -> str:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from structviews.batches.reader import held_out
-from structviews.demo.measure import Yardstick, result_table
+from structviews.demo.measure import Yardstick, random_bag, result_table
 from structviews.demo.python_docs import write_corpus
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
@@ -62,7 +62,8 @@ def run_demo(folder: Path, console: Console) -> Table:
     chosen = np.flatnonzero(held_out(documents, SETTINGS["seed"], SETTINGS["held_out"]))
     sentences = [parsed_rows[i].sentence for i in chosen]
     yardstick = Yardstick(sentences, documents[chosen], positions[chosen])
-    rows = [yardstick.measure_untrained(2 * SETTINGS["hidden"])]
+    untrained = random_bag([sentence.tokens for sentence in sentences], 2 * SETTINGS["hidden"])
+    rows = [yardstick.measure("untrained bag of words", untrained)]
     for name, run in runs.items():
         with rate_bar(console, f"measuring {name}", "sentences") as bar:
             rows.append(yardstick.measure(name, Embedder.load(run).encode(yardstick.sentences, show_progress_bar=bar)))

@@ -16,11 +16,10 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.labels import top_constituents
-from structviews.evaluation.retrieval.ranking import CANDIDATES, cosine_scores, neighbour_trials, ranks_of_first
+from structviews.evaluation.retrieval.neighbours import CANDIDATES, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import Proportion, proportion
 from structviews.runtime.terminal import Table
 
-UNTRAINED = "untrained bag of words"
 FOLDS = 5
 STRENGTH = 0.01
 """Inverse L2 strength ``C`` for standardised features, chosen for a few hundred to a few thousand sentences."""
@@ -61,10 +60,6 @@ class Yardstick:
         self.length_classes = length_classes(sentences)
         self.constituent_classes = top_constituent_classes(sentences)
 
-    def measure_untrained(self, dim: int) -> Row:
-        """Measure the mean of random word vectors as a baseline."""
-        return self.measure(UNTRAINED, random_bag([sentence.tokens for sentence in self.sentences], dim))
-
     def measure(self, name: str, vectors: NDArray[np.floating]) -> Row:
         """Measure the vectors ``(n, d)`` of the held-out sentences, as the row ``name``."""
         return Row(
@@ -92,8 +87,7 @@ def top_constituent_classes(sentences: Sequence[ParsedSentence], frequent: int =
     counts = np.bincount(sequences.ids, minlength=len(sequences.names))
     classes = np.empty(len(counts), dtype=np.int64)
     classes[np.lexsort((sequences.names.astype(str), -counts))] = np.arange(len(counts)).clip(max=frequent)
-    found: NDArray[np.int64] = classes[sequences.ids]
-    return found
+    return classes[sequences.ids]
 
 
 def probe(
@@ -137,8 +131,7 @@ def random_bag(texts: Sequence[Sequence[str]], dim: int) -> NDArray[np.float32]:
     table = np.random.default_rng(0).standard_normal((len(ids), dim), dtype=np.float32)
     lengths = np.array([len(words) for words in texts])
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    means: NDArray[np.float32] = np.add.reduceat(table[words], starts, axis=0) / lengths[:, None]
-    return means
+    return np.add.reduceat(table[words], starts, axis=0) / lengths[:, None]
 
 
 def result_table(rows: Sequence[Row]) -> Table:

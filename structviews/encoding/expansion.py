@@ -153,8 +153,7 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
 
 def fit_map(inputs: np.ndarray, outputs: np.ndarray) -> np.ndarray:
     """The least-squares map ``(d + 1, t)`` from inputs ``(n, d + 1)``, the last of them 1, to outputs ``(n, t)``."""
-    fitted: np.ndarray = np.linalg.lstsq(inputs, outputs.astype(np.float64), rcond=None)[0]
-    return fitted
+    return np.linalg.lstsq(inputs, outputs.astype(np.float64), rcond=None)[0]
 
 
 def r_squared(inputs: np.ndarray, outputs: np.ndarray, affine: np.ndarray) -> float:

@@ -162,7 +162,7 @@ class Preparer:
         return self._parser
 
 
-def warn_if_another(parser: dict[str, Any], trained_with: dict[str, Any]) -> None:
+def warn_if_another(parser: Mapping[str, Any], trained_with: Mapping[str, Any]) -> None:
     """Warn if the parser of the sentences differs from the run's parser in any field that both descriptions have."""
     if any(parser[key] != trained_with[key] for key in parser.keys() & trained_with.keys()):
         this, that = (f"{each.get('name')} {each.get('version', '')}" for each in (parser, trained_with))

@@ -247,8 +247,7 @@ def cosines(first: Vectors, second: Vectors) -> Tensor:
         InputError: if they are not vectors, or their dimensions differ.
     """
     a, b = _of_length_one(first, second)
-    found: Tensor = torch.atleast_2d(a) @ torch.atleast_2d(b).T
-    return found
+    return torch.atleast_2d(a) @ torch.atleast_2d(b).T
 
 
 def cosines_of_pairs(first: Vectors, second: Vectors) -> Tensor:

@@ -140,8 +140,7 @@ class SentenceEncoder(nn.Module):
         else:
             encoded = self.embedder.encode_batch(chosen, ready.sentences, states)
         pooled = {key: each.to(self.device) for key, each in self.vectors.pool(encoded).items()}
-        vectors: Tensor = self.vectors(pooled)
-        return vectors
+        return self.vectors(pooled)
 
     def save(self, folder: str | Path) -> None:
         """Save as a run with the current weights, without training state, logs and scores.

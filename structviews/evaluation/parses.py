@@ -28,8 +28,7 @@ class Column(NamedTuple):
 
     def isin(self, *names: str) -> Array:
         """Whether each entry is one of the names; (k,) bool."""
-        found: Array = np.isin(self.names, names)[self.ids]
-        return found
+        return np.isin(self.names, names)[self.ids]
 
     def mapped(self, names: Sequence[str]) -> "Column":
         """The column with each old name replaced by the new one at its index; equal new names are merged."""
@@ -157,14 +156,12 @@ class Parses:
     @cached_property
     def positions(self) -> Array:
         """(n,) position of each word in its sentence, from 0."""
-        positions: Array = np.arange(len(self.words.ids)) - self.starts[self.sentences]
-        return positions
+        return np.arange(len(self.words.ids)) - self.starts[self.sentences]
 
     @cached_property
     def is_punctuation(self) -> Array:
         """(n,) bool: whether each word has no letter or digit."""
-        found: Array = np.array([not any(map(str.isalnum, name)) for name in self.words.names])[self.words.ids]
-        return found
+        return np.array([not any(map(str.isalnum, name)) for name in self.words.names])[self.words.ids]
 
     @cached_property
     def head_words(self) -> Array:
@@ -235,8 +232,7 @@ class Nodes:
         sums[self.is_root], at_root = 0, sums[self.is_root]
         while not self.is_root[above].all():
             sums, above = sums + sums[above], above[above]
-        whole: Array = sums + at_root[self.sentence]
-        return whole
+        return sums + at_root[self.sentence]
 
 
 def _column(chunks: Sequence[pa.ListArray]) -> Column:

@@ -142,8 +142,7 @@ def _child_sum(cell: ChildSumCell, inputs: Tensor, trees: TreeBatch, graph: Any)
     if not cell.attention:
         return None
     by_edge = torch.cat(cosines)[torch.cat(numbers).argsort()]
-    weights: Tensor = dgl.ops.edge_softmax(graph, by_edge[:, None])[:, 0]
-    return weights
+    return dgl.ops.edge_softmax(graph, by_edge[:, None])[:, 0]
 
 
 def _levels(trees: TreeBatch) -> list[Tensor]:

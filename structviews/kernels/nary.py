@@ -31,8 +31,7 @@ class BinaryCell(TreeCell):
         xavier(self, {"input.weight": 3, "recurrent.weight": 5})
 
     def of_words(self, vectors: Tensor) -> Tensor:
-        products: Tensor = self.input(vectors)
-        return products
+        return self.input(vectors)
 
     def leaf(self, x: Tensor) -> State:
         return lstm_state(*(x + self.bias).chunk(3, dim=1))

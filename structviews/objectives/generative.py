@@ -195,8 +195,7 @@ class LinearView(View):
 def orthonormality_error(u: Tensor) -> Tensor:
     """Frobenius norm of ``U U^T - I``, or of ``U^T U - I`` if U has fewer columns than rows."""
     gram = _gram(u)
-    error: Tensor = (gram - torch.eye(len(gram), dtype=gram.dtype, device=gram.device)).norm()
-    return error
+    return (gram - torch.eye(len(gram), dtype=gram.dtype, device=gram.device)).norm()
 
 
 def _gram(u: Tensor) -> Tensor:

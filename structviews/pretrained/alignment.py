@@ -141,8 +141,7 @@ class Aligner:
         is_first[last - counts + 1] = is_last[last] = True
         begins += np.where(is_first, 0, (self._overlap + 1) // 2)
         ends -= np.where(is_last, 0, self._overlap // 2)
-        read: Array = own & (ranks >= np.repeat(begins, sizes)) & (ranks < np.repeat(ends, sizes))
-        return read
+        return own & (ranks >= np.repeat(begins, sizes)) & (ranks < np.repeat(ends, sizes))
 
 
 def texts_of(spelt: Sequence[str], lengths: Array) -> Texts:

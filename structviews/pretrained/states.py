@@ -58,8 +58,7 @@ def piece_blocks(
 def _states(model: Any, ids: Tensor, mask: Tensor, layers: tuple[int, ...] | None) -> Tensor:
     """The mean state of some layers, ``(rows, longest, d)``, of windows ``ids (rows, longest)`` or the last."""
     if layers in (None, (model.config.num_hidden_layers,)):
-        last: Tensor = model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-        return last
+        return model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
     hidden = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
     return torch.stack([hidden[layer] for layer in layers or ()]).mean(dim=0)
 

@@ -11,7 +11,7 @@ import numpy as np
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding.embedder import Embedder
 from structviews.evaluation.retrieval.neighbours import nearest
-from structviews.evaluation.scores.means import MEANS
+from structviews.evaluation.scores.published import MEANS
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.downstream import SMT
 from structviews.evaluation.senteval.tasks.reading import Tokens

@@ -12,8 +12,7 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError, unknown
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.protocol import Protocol
-from structviews.evaluation.senteval.scoring import Scored
-from structviews.evaluation.senteval.suite import covered_tasks, read_tasks
+from structviews.evaluation.senteval.suite import Scored, covered_tasks, read_tasks
 from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.objectives import OBJECTIVES

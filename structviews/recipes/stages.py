@@ -20,7 +20,7 @@ from structviews.encoding.kinds.joined import Member, holds_joined, join_runs
 from structviews.encoding.sentence_vectors import write_sentences
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
-from structviews.evaluation.senteval.scoring import score_with_bar, scored_vectors
+from structviews.evaluation.senteval.suite import score_with_bar, scored_vectors
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.parsing.backends import TREEBANK
 from structviews.parsing.parser import Options

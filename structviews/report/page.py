@@ -116,13 +116,14 @@ def write_report(
         raise InputError(
             f"{', '.join(map(str, runs))}: nothing to report: no scores, log or weights: finish training first"
         )
-    reason = ""
-    if corpus is None:
-        corpus, reason = own_corpus(runs)
-    if corpus is None and labels:
-        raise InputError(f"--labels {labels}: {reason}")
-    shown = None
-    if corpus is not None:
+    shown, reason = None, ""
+    try:
+        corpus = corpus or own_corpus(runs)
+    except InputError as error:
+        if labels:
+            raise InputError(f"--labels {labels}: {error}") from None
+        reason = str(error)
+    else:
         pool = Pool(corpus, tokenised)
         shown = show_sentences(dict(zip(names, runs, strict=True)), pool, labels, queries, precision, progress)
     progress("drawing")
@@ -142,13 +143,11 @@ def write_report(
     projection.write_page(out, "report.html", content)
 
 
-def own_corpus(runs: Sequence[Path]) -> tuple[Path | None, str]:
-    """The corpus that the runs were trained on; or None, and why there is none to show."""
-    try:
-        corpus = corpus_of(runs)
-    except InputError as error:
-        return None, str(error)
-    return (corpus, "") if corpus.exists() else (None, f"the corpus {corpus} does not exist: give one with --corpus")
+def own_corpus(runs: Sequence[Path]) -> Path:
+    """The corpus that the runs were trained on; InputError if there is none to show."""
+    if not (corpus := corpus_of(runs)).exists():
+        raise InputError(f"the corpus {corpus} does not exist: give one with --corpus")
+    return corpus
 
 
 def scores(runs: Sequence[Path], tasks: list[str]) -> dict[str, Any]:

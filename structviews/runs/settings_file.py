@@ -32,6 +32,7 @@ class Described(TypedDict, total=False):
     """A parser or a tokeniser, as it describes itself; further keys are its own."""
 
     name: str
+    version: Any
     language: str
 
 
@@ -57,20 +58,9 @@ class PretrainedEncoder(TypedDict, total=False):
     dim: Annotated[int, Meta(ge=1, le=2**20)]
 
 
-class ParsedTable(TypedDict, total=False):
-    """The table ``[parsed]``; see ``Parsed``."""
-
-    fingerprint: str
-    parser: Described
-    tokeniser: Described
-    vectors: VectorFile
-    encoder: PretrainedEncoder
-    models: str
-
-
 @dataclass(frozen=True)
 class Parsed:
-    """What a run was trained on, to check whether other data match it.
+    """What a run was trained on, to check whether other data match it: the table ``[parsed]``.
 
     Attributes:
         fingerprint: hash of the corpus' manifest.
@@ -81,23 +71,25 @@ class Parsed:
     """
 
     fingerprint: str = ""
-    parser: dict[str, Any] = field(default_factory=dict)
-    tokeniser: dict[str, Any] = field(default_factory=dict)
-    vectors: dict[str, Any] = field(default_factory=dict)
-    encoder: dict[str, Any] = field(default_factory=dict)
+    parser: Described = field(default_factory=Described)
+    tokeniser: Described = field(default_factory=Described)
+    vectors: VectorFile = field(default_factory=VectorFile)
+    encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)
     models: str = ""
 
     @classmethod
     def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None, encoder: Identity | None = None) -> Self:
         """Describe a corpus, and what the fixed and the contextual channel read if there are such."""
-        about: dict[str, Any] = {}
+        about = VectorFile()
         if vectors:
-            about = {"fingerprint": vectors.fingerprint, "dim": vectors.dim}
+            about = VectorFile(fingerprint=vectors.fingerprint, dim=vectors.dim)
             if vectors.uncased:
                 about["uncased"] = True
-        manifest = corpus.manifest
-        read = {"files": encoder.files, "layers": list(encoder.layers), "dim": encoder.dim} if encoder else {}
-        return cls(corpus.fingerprint, corpus.parser, manifest["tokeniser"], about, read, manifest.get(MODELS, ""))
+        read = PretrainedEncoder()
+        if encoder:
+            read = PretrainedEncoder(files=encoder.files, layers=list(encoder.layers), dim=encoder.dim)
+        parser, tokeniser = corpus.manifest["parser"], corpus.manifest["tokeniser"]
+        return cls(corpus.fingerprint, parser, tokeniser, about, read, corpus.manifest.get(MODELS, ""))
 
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") -> None:
@@ -116,12 +108,12 @@ def config_of(settings: Mapping[str, Any], path: Path) -> tuple[TrainConfig, Par
     return TrainConfig.from_table(table, str(path)), read_parsed(settings.get(PARSED, {}), path)
 
 
-def read_parsed(table: object, path: Path) -> Parsed:
+def read_parsed(table: Any, path: Path) -> Parsed:
     """The table ``[parsed]`` of a ``config.toml``."""
-    values = checked(table, ParsedTable, f"{path}: [{PARSED}]", "remove the table, or restore the file")
-    if unknown := values.keys() - ParsedTable.__annotations__.keys():
+    checked(table, Parsed, f"{path}: [{PARSED}]", "remove the table, or restore the file")
+    if unknown := table.keys() - Parsed.__annotations__.keys():
         raise InputError(f"{path}: [{PARSED}] has an unknown {min(unknown)!r}: remove it")
-    return Parsed(**values)
+    return Parsed(**table)
 
 
 def run_kind(run: Path) -> str:

@@ -45,8 +45,7 @@ def inverse_of(order: Array) -> Array:
 
 def starts_of(lengths: Array) -> Array:
     """Start offset of each row when rows of these lengths are concatenated."""
-    starts: Array = np.cumsum(lengths) - lengths
-    return starts
+    return np.cumsum(lengths) - lengths
 
 
 def mix(x: Array) -> Array:
@@ -55,8 +54,7 @@ def mix(x: Array) -> Array:
         x = x + np.uint64(0x9E3779B97F4A7C15)
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        mixed: Array = x ^ (x >> np.uint64(31))
-        return mixed
+        return x ^ (x >> np.uint64(31))
 
 
 def word_hashes(words: "pa.StringArray") -> Array:

@@ -85,8 +85,7 @@ def send_fields(fields: T, device: torch.device | str) -> T:
 def multiplies_half(device: torch.device) -> bool:
     """Whether the device multiplies bf16 matrices in hardware rather than by emulation."""
     if device.type == "cuda":
-        native: bool = torch.cuda.is_bf16_supported(including_emulation=False)
-        return native
+        return torch.cuda.is_bf16_supported(including_emulation=False)
     return any(getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
 
 

@@ -125,8 +125,7 @@ class PackedLinear(nn.Linear):
 
     def forward(self, rows: Tensor) -> Tensor:
         if torch.is_grad_enabled() or rows.device.type != "cpu":
-            own: Tensor = super().forward(rows)
-            return own
+            return super().forward(rows)
         precision = "bf16" if torch.is_autocast_enabled("cpu") else "fp32"
         with torch.autocast("cpu", enabled=False):
             return prepared(self, precision, lambda: Product(self.weight, self.bias, precision))(rows)

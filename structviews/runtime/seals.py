@@ -144,5 +144,4 @@ def _octets(array: "np.ndarray | Tensor") -> memoryview:
         import torch  # noqa: PLC0415 - slow to import, and here already
 
         array = array.reshape(-1).view(torch.uint8).numpy()
-    octets: memoryview = array.reshape(-1).view(np.uint8).data
-    return octets
+    return array.reshape(-1).view(np.uint8).data

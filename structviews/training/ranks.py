@@ -242,5 +242,4 @@ def deal(starts: Array, count: int) -> Array:
     wanted = starts[-1] * np.arange(count + 1) / count
     after = np.searchsorted(starts, wanted).clip(1)
     nearer = np.where(wanted - starts[after - 1] < starts[after] - wanted, after - 1, after)
-    cuts: Array = starts[nearer]
-    return cuts
+    return starts[nearer]

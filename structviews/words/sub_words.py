@@ -34,8 +34,7 @@ def quantise(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def restore(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """The rows ``(n, d)``, float32, that ``quantise`` rounded."""
-    restored: np.ndarray = rows * scales[:, None]
-    return restored
+    return rows * scales[:, None]
 
 
 def hashed_ngrams(words: Sequence[bytes], shortest: int, longest: int) -> tuple[np.ndarray, np.ndarray]:

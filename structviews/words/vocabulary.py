@@ -122,8 +122,7 @@ class WordStatistics:
     @property
     def probabilities(self) -> np.ndarray:
         """Relative frequency ``(V + 1,)`` of each word; 0 for unknown words."""
-        shares: np.ndarray = self.counts / max(self.counts.sum(), 1)
-        return shares
+        return self.counts / max(self.counts.sum(), 1)
 
 
 def equal_weights(words: WordStatistics) -> np.ndarray:

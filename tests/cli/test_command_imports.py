@@ -36,37 +36,31 @@ def imported(folder, *arguments, code=RUN):
     return set((folder / "modules").read_text().split())
 
 
-@pytest.mark.parametrize("command", ["", "train"])
-def test_help_needs_no_arrays(command, tmp_path):
-    modules = imported(tmp_path, *command.split(), "--help")
-    assert modules & (HEAVY | ARRAYS | {"torch"}) == set()
-
-
-def test_parsing_a_few_lines(tmp_path):
-    modules = imported(tmp_path, "parse", "a.txt", "--format", "lines", "--workers", "2")
-    assert modules & HEAVY == set()
-    assert "structviews.parsing.backends.builtin" in modules
-
-
-def test_word_vectors_do_without_pytorch(tmp_path):
-    pytest.importorskip("gensim")
-    topic_corpus(tmp_path / "b.parsed")
-    modules = imported(tmp_path, "vectors", "b.parsed", "-o", "b.vec", "--epochs", "1", "--dim", "4")
-    assert "gensim" in modules
-    assert "torch" not in modules
-
-
-def test_parsing_and_corpora_do_without_pytorch(tmp_path):
-    modules = imported(tmp_path, "parse", "a.txt", "--format", "lines", "--parser", "trivial:balanced")
-    modules |= imported(tmp_path, "corpus", "stats", "a.parsed")
-    assert modules & (HEAVY | {"torch"}) == set()
+BUILTIN = "structviews.parsing.backends.builtin"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "avoided"),
-    [(["encode", "default", "a.txt", "-o", "a.npy"], RUN, HEAVY), ([], IN_PYTHON, HEAVY | {"typer"})],
+    ("arguments", "avoided", "needed"),
+    [
+        ("--help", HEAVY | ARRAYS | {"torch"}, "typer"),
+        ("train --help", HEAVY | ARRAYS | {"torch"}, "typer"),
+        ("parse a.txt --format lines --workers 2", HEAVY, BUILTIN),
+        ("parse a.txt --format lines --parser trivial:balanced", HEAVY | {"torch"}, "pyarrow"),
+        ("corpus stats b.parsed", HEAVY | {"torch"}, "pyarrow"),
+        ("vectors b.parsed -o b.vec --epochs 1 --dim 4", {"torch"}, "gensim"),
+        ("encode default a.txt -o a.npy", HEAVY, BUILTIN),
+    ],
 )
-def test_encoding_a_few_lines(tmp_path, arguments, code, avoided):
-    modules = imported(tmp_path, *arguments, code=code)
+def test_a_command_imports_only_what_it_needs(tmp_path, arguments, avoided, needed):
+    if needed == "gensim":
+        pytest.importorskip("gensim")
+    topic_corpus(tmp_path / "b.parsed")
+    modules = imported(tmp_path, *arguments.split())
     assert modules & avoided == set()
-    assert "structviews.parsing.backends.builtin" in modules
+    assert needed in modules
+
+
+def test_encoding_in_python_needs_no_command_line(tmp_path):
+    modules = imported(tmp_path, code=IN_PYTHON)
+    assert modules & (HEAVY | {"typer"}) == set()
+    assert BUILTIN in modules

@@ -12,7 +12,6 @@ from vector_files import random_vectors, write_vectors
 from structviews.encoding.embedder import Embedder
 from structviews.runs.which_vectors import Representation
 from structviews.training.loop import train
-from structviews.views import VIEWS
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import count_words
 
@@ -134,7 +133,6 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--views", "dep,deep"], f"unknown view 'deep' (did you mean dep?): choose one of {', '.join(VIEWS)}"),
         (["--views", "dep"], "1 view for the objective 'pairwise': it needs at least 2"),
         (
             ["--views", "seq,avg", "--objective", "generative"],
@@ -147,7 +145,6 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
         ([], "no views: choose some with --views"),
         (["--views", "dep,const", "--corpus", "none.parsed"], "none.parsed does not exist: make a parsed corpus"),
         (["--views", "dep,const", "--corpus", "mine"], "mine is not a parsed corpus"),
-        (["--views", "bow,bow", "--lr", "nan"], "lr = nan: give a number above 0"),
         (
             ["--views", "seq,avg", "--view-weights", "1,2,3"],
             "view_weights = 1,2,3: 3 weights for 2 views: give one each for seq, avg",
@@ -158,7 +155,6 @@ def test_a_dry_run_writes_nothing(command, corpus, tmp_path):
         (["--resume", "mine"], "mine: not a run"),
         (["--resume", "old", "--lr", "1"], "--resume uses the run's own settings: leave out --lr"),
         (["--resume", "old", "--config", "c.toml"], "--resume uses the run's own settings: leave out --config"),
-        (["--config", "none.toml"], "none.toml: no such file"),
         (["--config", "c.toml"], "c.toml: [views]: unknown setting 'hiden': the settings are names, hidden"),
     ],
 )

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from trees_for_tests import chain, sentences
 
 from structviews.corpus import writer
-from structviews.corpus.format import COLUMNS, NUMBERS, Form, Row, Skipped, batch_of, encoded, shard_name
-from structviews.corpus.parsed_corpus import ParsedCorpus, find_corpus
+from structviews.corpus.format import NUMBERS, Form, Row, Skipped, batch_of, encoded
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.writer import write_subset
 from structviews.errors import InputError
@@ -43,17 +43,6 @@ def test_what_is_read_is_what_was_written(corpus):
     assert [opened.manifest[key] for key in ("documents", "sentences", "tokens")] == [2, 3, 9]
 
 
-def test_columns_are_those_of_the_design(corpus):
-    with pa.OSFile(str(corpus / shard_name(0))) as file:
-        table = pa.ipc.open_file(file).read_all()
-    assert table.column_names == list(COLUMNS)
-    assert table.schema.field("tokens").type == pa.list_(pa.dictionary(pa.int8(), pa.string()))
-    assert table.schema.field("heads").type == pa.list_(pa.uint8())
-    row = table.to_pylist()[0]
-    assert row["dep_height"] == [0, 1, 2, 0]
-    assert row["const_height"] == [0, 0, 0, 0, 1, 2, 3]
-
-
 def test_a_missing_kind_of_tree_is_recorded(tmp_path):
     opened = ParsedCorpus.open(write_corpus(tmp_path / "d.parsed", [Row(0, 0, 1, DEPENDENCIES_ONLY)]))
     assert opened.sentence(0) == DEPENDENCIES_ONLY
@@ -66,7 +55,6 @@ def test_a_missing_kind_of_tree_is_recorded(tmp_path):
     ("change", "message"),
     [
         (lambda text: text.replace('"format_version": 2', '"format_version": 1'), "has format version 1, .* reads 2"),
-        (lambda text: text.replace('"tokens": 9', '"tokens": 8'), "damaged: its checksum"),
         (lambda text: "[]", "is not the manifest of a parsed corpus"),
     ],
 )
@@ -88,15 +76,6 @@ def test_what_is_not_there(tmp_path, corpus):
     (tmp_path / "job.json").write_text("{}")
     with pytest.raises(InputError, match="is unfinished"):
         ParsedCorpus.open(tmp_path)
-
-
-def test_find_corpus(tmp_path, corpus):
-    assert find_corpus(tmp_path) == corpus
-    (tmp_path / "y.parsed").mkdir()
-    with pytest.raises(InputError, match=r"several .*x\.parsed, .*y\.parsed.*--corpus"):
-        find_corpus(tmp_path)
-    with pytest.raises(InputError, match="structviews parse"):
-        find_corpus(corpus)
 
 
 @given(st.lists(sentences(max_words=20) | st.sampled_from([DEPENDENCIES_ONLY, ParsedSentence(("a", "b"))]), max_size=6))

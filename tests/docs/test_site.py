@@ -1,6 +1,5 @@
 """The site that mkdocs.yml makes of README.md and docs/: whole, linked, and drawn without a network."""
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -8,6 +7,7 @@ import sys
 
 import pytest
 from code_blocks import ROOT
+from scripts_for_tests import load
 
 from structviews.objectives import OBJECTIVES
 from structviews.views import VIEWS
@@ -52,10 +52,8 @@ def test_every_view_and_objective_has_a_page_with_formula_and_drawing(site):
             assert "prefers-color-scheme: dark" in (site / name / drawing).resolve().read_text(encoding="utf-8")
 
 
-def test_a_formula_that_is_not_understood_ends_the_build():
-    spec = importlib.util.spec_from_file_location("site_hooks", ROOT / "scripts/site_hooks.py")
-    hooks = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(hooks)
+def test_a_formula_that_is_not_understood_ends_the_build(monkeypatch):
+    hooks = load("site_hooks", monkeypatch)
     assert "<msub>" in hooks.on_page_content('<span class="arithmatex">\\(x_i\\)</span>')
     for formula in (r"\nosuch{x}", r"\begin{aligned} a &amp;= b \end{aligned}"):
         with pytest.raises(hooks.PluginError, match="not all of this formula"):

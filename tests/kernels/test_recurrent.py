@@ -54,19 +54,15 @@ def ours(kind):
 
 def plain(kind, network, vectors, ids, packing):
     """Sentence by sentence and word by word."""
-    columns = (range(start, start + size) for start, size in starts_of(packing.sizes))
-    grid = [dict(enumerate(rows)) for rows in columns]  # of each step, the row of each sentence
+    sizes = packing.sizes.tolist()
+    starts = np.cumsum([0, *sizes])[:-1].tolist()  # of each step
     outputs = vectors.new_empty(len(ids), network.hidden_size * (1 + network.bidirectional))
     finals = []
-    for sentence in range(int(packing.sizes[0])):
-        rows = [step[sentence] for step in grid if sentence in step]
+    for sentence in range(sizes[0]):
+        rows = [start + sentence for start, size in zip(starts, sizes, strict=True) if sentence < size]
         outputs[rows], final = sequence(network, kind, vectors[ids.inverse[packing.order[rows]]])
         finals.append(final)
     return outputs, torch.stack(finals, dim=1)
-
-
-def starts_of(sizes):
-    return zip(np.cumsum([0, *sizes.tolist()[:-1]]).tolist(), sizes.tolist(), strict=True)
 
 
 def results_and_gradients(run, network, vectors, ids, packing, of=("states", "final")):

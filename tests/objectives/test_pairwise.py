@@ -111,19 +111,22 @@ def draw(n_views, n, scale=1.0):
     return [(scale * torch.randn(n, 3, dtype=torch.float64)).requires_grad_() for _ in range(n_views)]
 
 
-def objective(n_views=2, **options):
-    return create_objective("pairwise", Inputs(("seq",) * n_views, (3,) * n_views), **options)
+def objective(n_views=2, name="pairwise", **options):
+    return create_objective(name, Inputs(("seq",) * n_views, (3,) * n_views), **options)
 
 
 @both_self_scores
 @every_batch
-@pytest.mark.parametrize("n_views", [2, 3])
-def test_loss_gradient_and_accuracy_are_the_formula(batch, n_views, self_score):
+@pytest.mark.parametrize("distance", [1, 2, 3])
+@pytest.mark.parametrize(("name", "n_views"), [("pairwise", 2), ("pairwise", 3), ("quick-thoughts", 2)])
+def test_loss_gradient_and_accuracy_are_the_formula(batch, name, n_views, distance, self_score):
+    """That of quick-thoughts, equation 2, is about one direction of its pair."""
     batch = BATCHES[batch]
-    views, contexts = draw(n_views, len(batch)), contexts_by_loops(batch)
-    outcome = objective(n_views, self_score=self_score)(views, contexts_of(batch))
-    pairs = both_directions(views)
+    views, contexts = draw(n_views, len(batch)), contexts_by_loops(batch, distance)
+    outcome = objective(n_views, name, self_score=self_score)(views, contexts_of(batch, distance))
+    pairs = both_directions(views) if name == "pairwise" else [[views]]
     check(outcome, views, loss_by_loops(pairs, contexts, self_score))
+    assert outcome[1]["anchors"] == sum(bool(some) for some in contexts)
     assert outcome[1]["accuracy"].item() == pytest.approx(accuracy_by_loops(numbers(pairs), contexts, self_score))
 
 
@@ -214,14 +217,6 @@ def test_no_tensor_is_as_large_as_all_scores(monkeypatch):
     with Sizes():
         objective()(draw(2, n), contexts_of([(0, i) for i in range(n)]))[0].backward()
     assert max(sizes) == 128
-
-
-@every_batch
-@pytest.mark.parametrize("distance", [1, 2, 3])
-def test_contexts_are_neighbours_in_the_same_document(batch, distance):
-    batch = BATCHES[batch]
-    expected = contexts_by_loops(batch, distance)
-    assert [row[row >= 0].tolist() for row in contexts_of(batch, distance).neighbours] == expected
 
 
 @both_self_scores

@@ -1,22 +1,11 @@
-"""Quick-thoughts against the paper's formula in plain loops."""
+"""Quick-thoughts' other losses and negatives in plain loops; test_pairwise.py has its own loss."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 from components import create_objective
-from test_pairwise import (
-    BATCHES,
-    accuracy_by_loops,
-    both_self_scores,
-    check,
-    contexts_by_loops,
-    contexts_of,
-    draw,
-    every_batch,
-    loss_by_loops,
-    numbers,
-)
+from test_pairwise import BATCHES, check, contexts_by_loops, contexts_of, draw
 
 from structviews.errors import InputError
 from structviews.objectives.objective import Inputs
@@ -28,20 +17,6 @@ MARGIN = 0.7
 
 def objective(views=("seq", "seq"), **options):
     return create_objective("quick-thoughts", Inputs(views, (3,) * len(views)), **options)
-
-
-@both_self_scores
-@every_batch
-@pytest.mark.parametrize("distance", [1, 3])
-def test_the_loss_and_its_gradient_are_the_formula(batch, distance, self_score):
-    """Mean over sentences with contexts of the mean over their contexts of -log P(f, g), equation 2."""
-    batch = BATCHES[batch]
-    views, contexts = draw(2, len(batch)), contexts_by_loops(batch, distance)
-    outcome = objective(self_score=self_score)(views, contexts_of(batch, distance))
-    check(outcome, views, loss_by_loops([[views]], contexts, self_score))
-    assert outcome[1]["anchors"] == sum(bool(some) for some in contexts)
-    expected = accuracy_by_loops(numbers([[views]]), contexts, self_score)
-    assert outcome[1]["accuracy"].item() == pytest.approx(expected)
 
 
 def alternative_by_loops(kind, f, g, contexts, negatives):

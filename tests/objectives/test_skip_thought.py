@@ -7,15 +7,14 @@ import pytest
 import test_generative
 import torch
 from components import create_channel, create_objective
-from test_generative import COUNTS, DIM, NEXT, SENTENCES, WORD_DIM, vectors
+from test_generative import COUNTS, DIM, NEXT, SENTENCES, VOCABULARY, WORD_DIM, vectors
 from test_pairwise import check
-from trees_for_tests import SHAPES, WORDS
+from trees_for_tests import SHAPES
 
 from structviews.batches.batch import collate
 from structviews.model import Model
 from structviews.objectives import skip_thought
 from structviews.objectives.objective import Context, Inputs
-from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 V = len(COUNTS)
 PREVIOUS = [NEXT.index(i) if i in NEXT else -1 for i in range(len(NEXT))]
@@ -99,9 +98,6 @@ def test_each_gate_starts_as_a_matrix_of_its_own():
         for weight in (decoder.weight_ih_l0, decoder.weight_hh_l0):
             assert weight.abs().max().item() == pytest.approx(math.sqrt(6 / (60 + weight.shape[1])), rel=0.01)
         assert not decoder.bias_ih_l0.any()
-
-
-VOCABULARY = Vocabulary([UNKNOWN, *WORDS])
 
 
 def test_the_words_that_decoders_read_are_those_of_the_encoder():

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import vector_files
 from corpora import opened, random_trees, topic_corpus
+from vector_files import write_vectors
 
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
@@ -23,6 +23,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.which_vectors import JOINS
 from structviews.settings import settings_of
 from structviews.views import VIEWS
+from structviews.words.vocabulary import count_words
 
 RECIPES = {name: Recipe.load(name) for name in names()}
 STATED = {"views", "objective", "channels", "context", "hidden", "initialisation", "batch_size", "epochs", "lr", "clip"}
@@ -39,10 +40,8 @@ DISTINCT = [
 
 @pytest.fixture
 def vectors(tmp_path):
-    words = sorted({word for row in opened(topic_corpus(tmp_path / "x.parsed")) for word in row.sentence.tokens})
-    drawn = np.random.default_rng(0).normal(size=(len(words), 5)).astype(np.float32)
-    (tmp_path / "x.vec").write_bytes(vector_files.word2vec_text(words, drawn))
-    return tmp_path / "x.vec"
+    words = sorted(count_words(opened(topic_corpus(tmp_path / "x.parsed"))))
+    return write_vectors(tmp_path / "x.vec", words)
 
 
 def test_recipes_state_what_moves_results_and_their_settings_hold(vectors):

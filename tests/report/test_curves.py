@@ -1,32 +1,23 @@
 """Training curves from logs."""
 
-import json
-
 import numpy as np
 
 from structviews.report.curves import POINTS, curves, draw_panel, panels, series_of
-from structviews.runs.folder import read_log
 from structviews.runtime.pictures import COLOURS, NAMED, inline_svg
-
-
-def write_log(run, lines, end=""):
-    run.mkdir(exist_ok=True)
-    (run / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + end)
-    return run
 
 
 def line(kind, step, **values):
     return {"kind": kind, "step": step, "epoch": 0} | values
 
 
-def test_a_log_becomes_curves_of_channels_and_of_the_run(tmp_path):
+def test_a_log_becomes_curves_of_channels_and_of_the_run():
     lines = [
         line("train", 10, **{"fixed.loss": 5.0, "trained.loss": 4.0, "sentences_per_second": 100.0}),
         line("validation", 10, **{"fixed.loss": 5.5}),
         line("evaluation", 10, **{"STS14.pearson": 0.5}),
         line("train", 20, **{"fixed.loss": 3.0, "trained.loss": 2.0, "sentences_per_second": 300.0}),
     ]
-    found = curves("a", read_log(write_log(tmp_path / "a", lines)))
+    found = curves("a", lines)
     by_key = {(c.channel, c.kind, c.metric): (c.steps.tolist(), c.values.tolist()) for c in found}
     assert by_key == {
         ("fixed", "train", "loss"): ([10, 20], [5, 3]),

@@ -74,17 +74,12 @@ def test_labels_belong_to_lines_of_the_source(trained, tmp_path):
     assert read_labels(labels, parsed, np.array([0, 5])) == ["line 1", f"line {parsed.positions[5] + 1}"]
 
 
-def page_data(path):
-    (data,) = (json.loads(each.text) for each in read_page(path).all("script", id="data"))
-    return data
-
-
 def test_an_interactive_page_has_each_sentence_where_its_vector_is(trained, labels, tmp_path):
     corpus, (run, _) = trained
     pool, out = Pool(corpus), tmp_path / "x.html"
     found, sample = draw_run(run, pool, out, labels=labels, most=50)
     np.testing.assert_allclose(found.points, project(Embedder.load(run).encode(sample.sentences)).points)
-    data = page_data(out)
+    (data,) = (json.loads(each.text) for each in read_page(out).all("script", id="data"))
     assert data["texts"] == [pool.shown(row) for row in sample.rows]
     assert data["lines"] == pool.lines[sample.rows].tolist()
     # Places on the page are places in the plane, moved and scaled alike, with y downwards.

@@ -27,14 +27,6 @@ def browse(page, tmp_path, script):
     return json.loads(re.search(r"<title>(.*?)</title>", ended.stdout, flags=re.DOTALL)[1])
 
 
-@pytest.fixture(scope="module")
-def drawn(trained, labels, tmp_path_factory):
-    """The page about one run's projection."""
-    out = tmp_path_factory.mktemp("pages") / "projection.html"
-    draw_run(trained[1][0], Pool(trained[0]), out, labels=labels, most=50)
-    return out
-
-
 POINT = """
 const svg = document.querySelector(".cloud svg"), use = svg.querySelectorAll(".points use")[20];
 svg.scrollIntoView();
@@ -108,8 +100,10 @@ const after = (steps) => new Promise((done) => setTimeout(() => done(steps()), 1
 """
 
 
-def test_the_projection_is_played_with_by_keys_search_and_colours(drawn, tmp_path):
-    found = browse(drawn, tmp_path, PLAY)
+def test_the_projection_is_played_with_by_keys_search_and_colours(trained, labels, tmp_path):
+    out = tmp_path / "projection.html"
+    draw_run(trained[1][0], Pool(trained[0]), out, labels=labels, most=50)
+    found = browse(out, tmp_path, PLAY)
     assert found["empty"] == found["left"] == "Point at a sentence, tap it, or use the arrow keys."
     assert found["options"] == ["label", "document", "length in words"]
     assert found["first"] != found["second"]

@@ -121,17 +121,11 @@ def without_permission(stage: Stage, rng: random.Random) -> list[str]:
     return [f"read-only: {fault}" for fault in faults + stage.again()]
 
 
-def refused(ended: Ended) -> bool:
-    """Whether a command ended with one line that says why."""
-    errors = [line for line in ended.errors.splitlines() if line.startswith("error:")]
-    return ended.code == 2 and len(errors) == 1 and not ended.fault
-
-
 def refusal(ended: Ended) -> list[str]:
-    """What is wrong with the end of a command that could not write, if it could not."""
-    if ended.code == 0 or refused(ended):
-        return []
-    return [ended.fault or unforeseen(ended)]
+    """What is wrong with the end of a command that could not write, if it could not: it must say why in one line."""
+    errors = [line for line in ended.errors.splitlines() if line.startswith("error:")]
+    refused = ended.code == 2 and len(errors) == 1 and not ended.fault
+    return [] if ended.code == 0 or refused else [ended.fault or unforeseen(ended)]
 
 
 def unforeseen(ended: Ended) -> str:

@@ -14,6 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+import pytest
 from corpora import opened, small_config, topic_corpus
 from damage import damage
 from resealing import reseal, sealed_content
@@ -72,21 +73,19 @@ def verified(path: Path) -> None:
         raise InputError(fault)
 
 
+class Stopped(Exception):  # noqa: N818 - no error
+    """Where an unfinished job stops."""
+
+
 def half_done(job: Callable[[Callable[[int, int], None]], object]) -> None:
     """Stop a job, which is given a progress callback, when half of it is done."""
-
-    class Stopped(Exception):  # noqa: N818 - no error
-        pass
 
     def stop(done: int, total: int) -> None:
         if done > total // 2:
             raise Stopped
 
-    try:
+    with pytest.raises(Stopped):
         job(stop)
-    except Stopped:
-        return
-    raise AssertionError("not stopped")
 
 
 class Shared:

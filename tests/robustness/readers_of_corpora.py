@@ -2,15 +2,16 @@
 
 import gzip
 import shutil
-from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 import torch
 from corpora import TINY
-from readers import CACHE, SEALED, TEXT, Reader, Shared, reader, verified
+from readers import CACHE, SEALED, TEXT, Reader, Shared, Stopped, reader, verified
 
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -46,16 +47,10 @@ def verify_corpus(folder: Path) -> None:
     verified(folder / "x.parsed")
 
 
-class Stopped(Exception):  # noqa: N818 - no error
-    """Where an unfinished job stops."""
-
-
 class StopsInside(TreebankSource):
     def sentences(self) -> Any:
-        for number, sentence in enumerate(super().sentences()):
-            if number == 8:
-                raise Stopped
-            yield sentence
+        yield from islice(super().sentences(), 8)
+        raise Stopped
 
 
 def treebank(folder: Path, shared: Shared) -> None:
@@ -65,7 +60,7 @@ def treebank(folder: Path, shared: Shared) -> None:
 
 def unfinished_job(folder: Path, shared: Shared) -> None:
     treebank(folder, shared)
-    with suppress(Stopped):
+    with pytest.raises(Stopped):
         parse_corpus(StopsInside(treebank_of(folder), max_tokens=100), folder / "x.parsed", sentences_per_shard=2)
 
 

@@ -102,12 +102,9 @@ def scored(folder: Path, shared: Shared) -> None:
         shared.run(folder / name, views=("seq", "avg"))
         gold = np.arange(40) % 2
         predictions = {"MR": {"test": (np.where(np.arange(40) < right / 2.5, gold, 1 - gold), gold)}}
-        entry = {
-            "scores": {"accuracy": right},
-            "intervals": {"accuracy": [right - 5, right + 5]},
-            "examples": {"all": 40},
-        }
-        entry |= {"partial": {}, "dim": 16, "data": {"MR/x": "0"}, "seconds": {"encoding": 0.1}, "versions": {}}
+        entry = {"scores": {"accuracy": right}, "intervals": {"accuracy": [right - 5, right + 5]}}
+        entry |= {"examples": {"all": 40}, "partial": {}, "dim": 16, "data": {"MR/x": "0"}}
+        entry |= {"seconds": {"encoding": 0.1}, "versions": {}}
         results = {"format": 1, "dim": 16, "representation": "vector", "protocol": {"name": "senteval"}}
         results |= {"tasks": {"MR": entry}, "unavailable": {"CR": "no file"}, "predictions": predictions}
         save_results(folder / name, results)
@@ -149,22 +146,18 @@ def joined(folder: Path, shared: Shared) -> None:
     join_runs(runs, folder / "run")
 
 
-@reader(SEALED, "run/expansion.safetensors", expanded, name="expansion")
-@reader(SEALED, "run/encoder.safetensors", with_transformer, name="blueprint")
-@reader(SEALED, "run/*.safetensors", averaged, name="baseline-run", named="model.safetensors")
-@reader(SEALED, "run/members/*/*.safetensors", joined, name="joined", named="model.safetensors")
-def any_run(folder: Path) -> Any:
-    return vectors_of(folder / "run")
-
-
 def given(folder: Path, shared: Shared) -> None:
     write_sentences(folder / "x.txt", map(tuple, SENTENCES))
     np.save(folder / "x.npy", np.arange(10, dtype=np.float32).reshape(2, 5))
     given_run(folder / "x.npy", folder / "run")
 
 
+@reader(SEALED, "run/expansion.safetensors", expanded, name="expansion")
+@reader(SEALED, "run/encoder.safetensors", with_transformer, name="blueprint")
+@reader(SEALED, "run/*.safetensors", averaged, name="baseline-run", named="model.safetensors")
+@reader(SEALED, "run/members/*/*.safetensors", joined, name="joined", named="model.safetensors")
 @reader(SEALED, "x.npy x.txt", given, name="given-vectors", named="x.npy config.toml")
-def given_vectors(folder: Path) -> Any:
+def any_run(folder: Path) -> Any:
     return vectors_of(folder / "run")
 
 

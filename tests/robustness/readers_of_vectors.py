@@ -97,15 +97,11 @@ def half_learnt(folder: Path, shared: Shared) -> None:
     half_done(lambda stop: learn(folder, stop))
 
 
+@reader(CACHE, "v.vec.state", half_learnt, name="half-learnt-vectors")
 def learn(folder: Path, progress: Any = None) -> Any:
     config = Word2VecConfig(dim=4, min_count=1, epochs=3)
     words = learn_model(opened(folder / "corpus"), config, folder / "v.vec.state", progress).wv
     return words.index_to_key, words.vectors
-
-
-@reader(CACHE, "v.vec.state", half_learnt)
-def half_learnt_vectors(folder: Path) -> Any:
-    return learn(folder)
 
 
 def embedder(folder: Path) -> Embedder:
@@ -122,20 +118,12 @@ def half_encoded(folder: Path, shared: Shared) -> None:
     half_done(lambda stop: encode(folder, stop))
 
 
+@reader(CACHE, ".x.npy.*.partial .x.npy.*.digests", half_encoded, name="partial-encoding", named="x.npy")
+@reader(TEXT, "x.txt", to_encode, name="text-to-encode", named="x.npy")
 def encode(folder: Path, progress: Any = None) -> bytes:
     with mock.patch.object(streaming, "AT_ONCE", 2), streaming.open_text(folder / "x.txt") as text:
         streaming.encode_text(text, embedder(folder), folder / "x.npy", tokenised=True, progress=progress)
     return (folder / "x.npy").read_bytes()
-
-
-@reader(CACHE, ".x.npy.*.partial .x.npy.*.digests", half_encoded, named="x.npy")
-def partial_encoding(folder: Path) -> Any:
-    return encode(folder)
-
-
-@reader(TEXT, "x.txt", to_encode, named="x.npy")
-def text_to_encode(folder: Path) -> Any:
-    return encode(folder)
 
 
 def searched(folder: Path, shared: Shared) -> None:
@@ -144,29 +132,21 @@ def searched(folder: Path, shared: Shared) -> None:
     search(folder)
 
 
+@reader(CACHE, "pool.txt.vectors/*", searched, name="pool-of-vectors")
+@reader(TEXT, "pool.txt", searched, name="pool-of-sentences")
 def search(folder: Path) -> np.ndarray:
     return pool_vectors(Pool(folder / "pool.txt", tokenised=True), folder / "run", embedder(folder))
 
 
-@reader(CACHE, "pool.txt.vectors/*", searched)
-def pool_of_vectors(folder: Path) -> Any:
-    return search(folder)
+def labelled(folder: Path, shared: Shared) -> None:
+    (folder / "pool.txt").write_text("a b\nc d\n\ne f\n")
+    (folder / "labels.txt").write_text("news\nnovels\n\nnews\n")
 
 
-@reader(TEXT, "pool.txt", searched)
-def pool_of_sentences(folder: Path) -> Any:
-    return search(folder)
-
-
-@reader(TEXT, "labels.txt", lambda folder, shared: labelled(folder), named=":")
+@reader(TEXT, "labels.txt", labelled, named=":")
 def labels(folder: Path) -> Any:
     pool = Pool(folder / "pool.txt", tokenised=True)
     return read_labels(folder / "labels.txt", pool, np.arange(len(pool)))
-
-
-def labelled(folder: Path) -> None:
-    (folder / "pool.txt").write_text("a b\nc d\n\ne f\n")
-    (folder / "labels.txt").write_text("news\nnovels\n\nnews\n")
 
 
 def analogies_file(folder: Path, shared: Shared) -> None:

@@ -128,9 +128,3 @@ def test_files_that_are_no_configuration(tmp_path, content, message):
     with pytest.raises(InputError, match=rf"c\.toml: {message}") as error:
         load_config(path)
     assert "\n" not in str(error.value)
-
-
-def test_folders_that_are_no_run(tmp_path):
-    for folder, why in ((tmp_path, r"it has no config\.toml"), (tmp_path / "none", "no such folder")):
-        with pytest.raises(InputError, match=f"not a run: {why}"):
-            load_run(folder)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from structviews.errors import InputError
-from structviews.runtime.array_files import Layout, check_blocks, map_array, read_arrays, read_blocks, write_blocks
+from structviews.runtime.array_files import Layout, map_array, read_arrays, read_blocks, write_blocks
 from structviews.runtime.processes import DeadWorkerError
 
 CONTENT = np.arange(12, dtype="<f4").tobytes()
@@ -131,14 +131,6 @@ def test_every_damaged_byte_and_another_shape_is_found(files):
     assert read_blocks(files[0], files[2], LAYOUT) is not None
     assert read_blocks(files[0], files[2], Layout(10, 4, 4)) is None
     assert read_blocks(files[0], files[2], Layout(11, 3, 4)) is None
-
-
-def test_a_file_of_any_shape_can_be_checked(files):
-    write_blocks(*files, Layout(10, 3), lambda start, stop: VALUES[start:stop])
-    check_blocks(files[0], files[2], "")
-    files[2].write_text("")
-    with pytest.raises(InputError, match=r"x\.npy: damaged: .*: delete it"):
-        check_blocks(files[0], files[2], "delete it")
 
 
 def test_input_that_is_wrong_leaves_nothing_and_a_worker_that_died_what_is_finished(files, tmp_path):

@@ -11,10 +11,12 @@ import pytest
 import torch
 from corpora import small_config, topic_corpus
 from scripts_for_tests import SCRIPTS, load
-from trees_for_tests import SHAPES
+from trees_for_tests import SHAPES, WORDS
 
+from structviews.batches.batch import collate
 from structviews.runs.config import Optimisation
 from structviews.training.trainer import Training
+from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -142,7 +144,8 @@ def test_a_step_is_that_of_training(module, monkeypatch, tmp_path):
 
 def test_every_way_gives_the_same_gradients(module):
     train = module("train")
-    batch = module("corpora").batch_of(SHAPES["random"], ["dependency", "constituency"])
+    words = {"words": Vocabulary([UNKNOWN, *WORDS])}
+    batch = collate(SHAPES["random"], words, ["dependency", "constituency"])
     for name in train.ENCODERS:
         encoder = train.Encoder(name, 6, torch.device("cpu"))
         found = {way: encoder.run(batch, how) for way, how in train.ways(name).items()}

@@ -18,12 +18,6 @@ def model_and_optimiser(seed=0, width=3):
     return model, torch.optim.Adam(model.parameters(), lr=0.1, fused=True)
 
 
-def take_step(model, optimiser):
-    optimiser.zero_grad()
-    model(torch.randn(4, 2)).square().sum().backward()
-    optimiser.step()
-
-
 def state_file(run):
     (path,) = (run / "state").glob("step-*.safetensors")
     return path
@@ -34,7 +28,9 @@ def run(tmp_path):
     """A run two steps in."""
     model, optimiser = model_and_optimiser()
     for _ in range(2):
-        take_step(model, optimiser)
+        optimiser.zero_grad()
+        model(torch.randn(4, 2)).square().sum().backward()
+        optimiser.step()
     save_state(tmp_path, model, optimiser, PLACE)
     write_weights(tmp_path, model.state_dict())
     return tmp_path

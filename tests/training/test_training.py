@@ -45,13 +45,6 @@ def config(corpus, tmp_path):
     return small_config(corpus, tmp_path / "run", epochs=3, validate_every=4)
 
 
-@pytest.fixture(scope="module")
-def whole(corpus, tmp_path_factory):
-    """What the run of ``config`` leaves."""
-    folder = tmp_path_factory.mktemp("whole")
-    return result(train(small_config(corpus, folder / "run", epochs=3, validate_every=4)))
-
-
 def log_of(run, kind=None):
     entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     return [entry for entry in entries if kind in (None, entry["kind"])]
@@ -71,21 +64,26 @@ def quietly(config):
     return train(config, Console(file=screen, width=200)), screen.getvalue()
 
 
-@pytest.mark.parametrize("step", [1, STEPS_AN_EPOCH])
-def test_parts_make_the_whole_bit_for_bit(config, whole, tmp_path, step):
-    parts = tmp_path / "parts"
-    train(config.replaced(out=str(parts), steps=step))
-    assert read_progress(parts).step == step
-    extend(extended(parts, epochs=None, steps=0))
-    files, log, settings = result(train(extended(parts, None, None)))
-    whole_files, whole_log, whole_settings = whole
-    assert files == whole_files
-    assert settings == whole_settings
-    # The end of the first part has a validation, where the whole has none.
-    own = [entry for entry in log if entry["kind"] == "validation" and entry not in whole_log]
-    assert [entry["step"] for entry in own] == ([step] if step == 1 else [])
-    assert [entry for entry in log if entry not in own] == whole_log
+def test_parts_make_the_whole_bit_for_bit(config, tmp_path):
+    whole_files, whole_log, whole_settings = result(train(config))
     assert whole_log[-1]["step"] == Training(config).data.last_step() == STEPS
+    for step in (1, STEPS_AN_EPOCH):
+        parts = tmp_path / f"parts-{step}"
+        train(config.replaced(out=str(parts), steps=step))
+        assert read_progress(parts).step == step
+        extend(extended(parts, epochs=None, steps=0))
+        files, log, settings = result(train(extended(parts, None, None)))
+        assert files == whole_files
+        assert settings == whole_settings
+        # The end of the first part has a validation, where the whole has none.
+        own = [entry for entry in log if entry["kind"] == "validation" and entry not in whole_log]
+        assert [entry["step"] for entry in own] == ([step] if step == 1 else [])
+        assert [entry for entry in log if entry not in own] == whole_log
+    begun = tmp_path / "begun"  # but killed before its first checkpoint
+    begun.mkdir()
+    save_config(begun, config, Parsed.of(opened(config.data.corpus)))
+    (begun / "log.jsonl").write_text('{"kind": "train", "step": 1}\n')
+    assert result(train(config.replaced(out=str(begun)))) == (whole_files, whole_log, whole_settings)
 
 
 def test_a_stop_changes_nothing(config, monkeypatch):
@@ -320,11 +318,3 @@ def test_an_estimate_writes_nothing(config, tmp_path):
     assert needed.gigabytes == pytest.approx(4 * 4 * needed.parameters / 1e9)
     assert min(needed.seconds, needed.sentences_per_second) > 0
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_begun_but_killed_before_its_first_checkpoint(config, whole, tmp_path):
-    run = tmp_path / "run"
-    run.mkdir()
-    save_config(run, config, Parsed.of(opened(config.data.corpus)))
-    (run / "log.jsonl").write_text('{"kind": "train", "step": 1}\n')
-    assert result(train(config)) == whole

@@ -56,10 +56,8 @@ def test_it_begins_as_the_encoder_reads_each_sentence(settings, tmp_path, kind, 
     """Beside transformers itself, one sentence at a time."""
     folder = encoder_folder(tmp_path / kind, kind)
     training = Training(settings(encoder=str(folder), sentence_pooling=pooling))
-    model, pieces = (
-        transformers.AutoModel.from_pretrained(folder).eval(),
-        transformers.AutoTokenizer.from_pretrained(folder),
-    )
+    model = transformers.AutoModel.from_pretrained(folder).eval()
+    pieces = transformers.AutoTokenizer.from_pretrained(folder)
     sentences = [training.inputs.corpus.sentence(row).tokens for row in (0, 3, 40)]
     batch = training.data.reader.batch(np.array([0, 3, 40]))
     with torch.no_grad():

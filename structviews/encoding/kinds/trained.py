@@ -58,7 +58,7 @@ class TrainedEmbedder(Embedder):
         self.preparer = Preparer(parsed, parser, next((each for each in vocabularies.values() if len(each) > 1), None))
         self.representation = config.representation
         self.views = (*config.views.names, *OBJECTIVES[config.objective.name].extra_names)
-        self.parsers = [parsed.parser] if model.needs - {"tokens"} else []
+        self.parsers = [dict(parsed.parser)] if model.needs - {"tokens"} else []
         # The encoder whose states are words.
         contextual = vocabularies.get(CONTEXTUAL)
         self.models = frozenset({contextual.encoder.folder} if isinstance(contextual, ContextualWords) else ())

@@ -14,8 +14,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError, unknown
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.perturbing.clause import Clause, Spelling
-from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Perturbation
+from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Clause, Perturbation, Spelling
 from structviews.evaluation.scores.intervals import (
     FIXED_MODELS,
     Difference,
@@ -125,8 +124,7 @@ def plain_sentences(parses: Parses) -> Array:
     stop = parses.words.isin(".")
     wrong = np.where(last, ~stop, parses.is_punctuation & ~parses.words.isin(*INNER_MARKS))
     plain = np.bincount(parses.sentences[wrong], minlength=len(parses)) == 0
-    found: Array = np.flatnonzero(plain & parses.first_occurrences(LONGEST, np.random.default_rng(0)))
-    return found
+    return np.flatnonzero(plain & parses.first_occurrences(LONGEST, np.random.default_rng(0)))
 
 
 def alter(
@@ -202,8 +200,7 @@ def noticed(original: Array, altered: Sequence[Array]) -> Array:
         return np.where(np.abs(gaps) <= ROUNDING, 0.5, (gaps > 0).astype(float))
     own = np.einsum("nd,nd->n", unit, unit)
     others = 1 - (unit @ unit.sum(axis=0) - own) / (len(unit) - 1)
-    shares: Array = distances[0] / np.maximum(others, ROUNDING)
-    return shares
+    return distances[0] / np.maximum(others, ROUNDING)
 
 
 def notice(embedder: Embedder, samples: Sequence[Sample], progress: OnProgress | None = None) -> list[dict[str, Array]]:

@@ -39,8 +39,7 @@ class Text(NamedTuple):
 def words_of(parses: Parses, sentences: Array) -> Array:
     """Indices of the words of sentences (k,), concatenated."""
     lengths = parses.lengths[sentences]
-    words: Array = np.arange(lengths.sum()) + np.repeat(parses.starts[sentences] - starts_of(lengths), lengths)
-    return words
+    return np.arange(lengths.sum()) + np.repeat(parses.starts[sentences] - starts_of(lengths), lengths)
 
 
 def pick_bigrams(parses: Parses, rng: np.random.Generator) -> Array:
@@ -88,8 +87,7 @@ class Bigrams:
     def occurrence(self, words: Array, rng: np.random.Generator) -> Array:
         """A random occurrence (k,), as a position in the text, of each word (k,)."""
         among = (rng.random(len(words)) * self._counts_of_words[words]).astype(int)
-        positions: Array = self._by_word[self._starts[words] + among]
-        return positions
+        return self._by_word[self._starts[words] + among]
 
 
 def replace_words(

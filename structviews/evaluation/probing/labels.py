@@ -91,8 +91,7 @@ def thirds_by_length(values: Array, lengths: Array) -> Array:
     start = np.searchsorted(lengths[order], lengths)
     count = np.bincount(lengths)[lengths]
     lower, upper = (values[order[start + np.ceil(count * k / 3).astype(np.int64) - 1]] for k in (1, 2))
-    thirds: Array = (values > lower).astype(np.int64) + (values > upper)
-    return thirds
+    return (values > lower).astype(np.int64) + (values > upper)
 
 
 def prepositional_phrases(parses: Parses) -> tuple[Array, Array]:
@@ -137,5 +136,4 @@ def edit_distances(parses: Parses, first: Array, second: Array) -> Array:
         keys.append(np.repeat(pairs, sizes) * limit + bracket[np.repeat(starts[side], sizes) + within])
     both = np.sort(np.concatenate(keys))
     shared = both[1:][both[1:] == both[:-1]] // limit
-    distances: Array = counts[first] + counts[second] - 2 * np.bincount(shared, minlength=len(first))
-    return distances
+    return counts[first] + counts[second] - 2 * np.bincount(shared, minlength=len(first))

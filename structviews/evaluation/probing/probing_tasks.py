@@ -1,23 +1,41 @@
-"""The probing tasks: how each selects and labels sentences from a pool of parsed ones.
+"""The probing tasks: how each selects and labels sentences from a pool of parsed ones, and their files.
 
 Ten are those of Conneau et al. (2018); ``docs/probing.md`` describes them, and how a smaller corpus changes them.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.writer import write_subset
+from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing import changes, labels
 from structviews.evaluation.probing.changes import Text
-from structviews.evaluation.probing.sampling import PARTS, balance, deal_words, decorrelate, draw
+from structviews.evaluation.probing.sampling import (
+    LEFT_OUT,
+    PARTS,
+    balance,
+    deal_documents,
+    deal_words,
+    decorrelate,
+    draw,
+)
+from structviews.evaluation.senteval.tasks.finding import PROBING
 from structviews.runtime.arrays import Array
+from structviews.runtime.documents import write_json
+from structviews.runtime.files import new_folder, write_bytes
 
-PUBLISHED_SIZE = 120_000
 TARGET_FREQUENCY = (100, 5_000)
 ODD_FREQUENCY = (40, 400)
+PUBLISHED_SIZE = 120_000
+"""Examples for which these word frequencies are published; they are scaled down for fewer."""
 CONTENT_WORDS = 1_000
 SENTENCES_PER_WORD = 240
 """Sentences per content word: about ten examples of each word in the smallest part."""
@@ -40,10 +58,6 @@ class Pool(NamedTuple):
     parts: Array
     most: tuple[int, ...]
     rng: np.random.Generator
-
-    def scale(self, examples: int) -> float:
-        """Factor, at most 1, for the published word frequencies: the size of the corpus relative to the published."""
-        return min(1.0, examples / PUBLISHED_SIZE)
 
 
 @dataclass(frozen=True)
@@ -107,8 +121,7 @@ def common(classes: Array, parts: Array) -> Array:
     n_classes = int(classes.max(initial=0)) + 1
     inside = parts >= 0
     counts = np.bincount(parts[inside] * n_classes + classes[inside], minlength=len(PARTS) * n_classes)
-    enough: Array = (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
-    return enough
+    return (counts.reshape(len(PARTS), n_classes).min(axis=0) >= LEAST_OF_CLASS)[classes]
 
 
 def intact(pool: Pool, sentences: Array, names: Array, taken: Array) -> Examples:
@@ -208,7 +221,7 @@ def bigram_shift(pool: Pool) -> Examples:
 @probing_task("OddManOut", TAGS)
 def odd_man_out(pool: Pool) -> Examples:
     """SOMO: whether a noun or verb was replaced, C, or not, O."""
-    scale = pool.scale(int((pool.parts >= 0).sum()))
+    scale = min(1.0, int((pool.parts >= 0).sum()) / PUBLISHED_SIZE)
     least, most = (frequency * scale for frequency in ODD_FREQUENCY)
     old, new = changes.replace_words(pool.parses, pool.parts, least, most, pool.rng)
     found = np.flatnonzero(new >= 0)
@@ -238,7 +251,7 @@ def target_words(pool: Pool, words: Array, classes: dict[str, tuple[str, ...]]) 
     parses = pool.parses
     sentences = np.flatnonzero((words >= 0) & (pool.parts >= 0))
     counts = np.bincount(parses.words.ids, minlength=len(parses.words.names))
-    least, most = (frequency * pool.scale(len(sentences)) for frequency in TARGET_FREQUENCY)
+    least, most = (frequency * min(1.0, len(sentences) / PUBLISHED_SIZE) for frequency in TARGET_FREQUENCY)
     frequency = counts[parses.words.ids[words[sentences]]]
     sentences = sentences[(frequency >= least) & (frequency <= most)]
     sentences = sentences[deal_words(parses.words.ids[words[sentences]], pool.parts[sentences], pool.rng)]
@@ -304,3 +317,110 @@ def tree_edit(pool: Pool) -> Examples:
     )
     pairs = [anchors[taken], np.where(is_far, far[taken], near[taken])]
     return Examples(pool.parts[pairs[0]], names, [Text.of(pool.parses, each) for each in pairs], pairs)
+
+
+SHORTEST, LONGEST = 5, 28
+"""Range of sentence lengths, as published."""
+LEAST_OF_PART = 50
+MANIFEST, INTACT = "probing.json", "intact.parsed"
+
+
+class TaskResult(NamedTuple):
+    """The result for a task: number of examples per part and labels, or why it was left out."""
+
+    name: str
+    counts: list[int]
+    labels: list[str]
+    reason: str
+
+
+def make_tasks(
+    corpus: ParsedCorpus,
+    folder: Path,
+    *,
+    size: int = 100_000,
+    sentences: int = 1_000_000,
+    seed: int = 1,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> list[TaskResult]:
+    """Write every task that the corpus has enough examples for into a new or empty folder; InputError if there is none.
+
+    ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees. A task has
+    at most ``size`` training examples, and a tenth of it in each other part; at most ``sentences`` are read, from
+    randomly drawn shards. InputError too if a size is too small, or the folder exists.
+    """
+    if size < 10 * LEAST_OF_PART:
+        raise InputError(f"size = {size}: give at least {10 * LEAST_OF_PART}, as the test part has a tenth of it")
+    if sentences < 1:
+        raise InputError(f"sentences = {sentences}: give at least 1")
+    with new_folder(folder) as unfinished:
+        progress("reading")
+        parses = Parses.read(corpus, SHORTEST, LONGEST, sentences, np.random.default_rng(seed))
+        if not len(parses):
+            raise InputError(f"{corpus.path}: no sentences of {SHORTEST} to {LONGEST} words: give a larger corpus")
+        rng = np.random.default_rng(seed)
+        is_first = parses.first_occurrences(LONGEST, rng)
+        parts = np.where(is_first, deal_documents(parses.documents, rng), LEFT_OUT)
+        results, rows = [], []
+        for number, (name, file) in enumerate(PROBING.items()):
+            progress(name)
+            # Each task has its own random numbers, so that it does not depend on the others.
+            pool = Pool(parses, parts, (size, size // 10, size // 10), np.random.default_rng([seed, number]))
+            examples, reason = make_task(TASKS[name], pool)
+            counts, names = (examples.counts.tolist(), sorted(set(examples.labels))) if examples else ([], [])
+            results.append(TaskResult(name, counts, names, reason))
+            if examples:
+                write_examples(unfinished / file, examples)
+                rows += [parses.rows[chosen] for chosen in examples.intact]
+        if not rows:
+            few = f"{results[0].name}: {results[0].reason}"
+            raise InputError(f"{corpus.path}: too small for any task ({few}): give a larger corpus")
+        progress("trees")
+        write_subset(corpus, np.unique(np.concatenate(rows)), unfinished / INTACT)
+        counts = np.bincount(parts[parts >= 0], minlength=len(PARTS)).tolist()
+        described = {
+            "format": "structviews probing tasks",
+            "corpus": {"sha256": corpus.fingerprint, "parser": corpus.parser},
+            "size": size,
+            "seed": seed,
+            "sentences": dict(zip(PARTS, counts, strict=True)),
+            "documents": len(np.unique(parses.documents)),
+            "tasks": {
+                each.name: {
+                    "file": PROBING[each.name],
+                    "examples": dict(zip(PARTS, each.counts, strict=True)),
+                    "labels": each.labels,
+                }
+                for each in results
+                if not each.reason
+            },
+            "left_out": {each.name: each.reason for each in results if each.reason},
+        }
+        write_json(unfinished / MANIFEST, described)
+        return results
+
+
+def make_task(task: ProbingTask, pool: Pool) -> tuple[Examples | None, str]:
+    """The examples of a task, or None and why it has none."""
+    lacking = [need for need in task.needs if need in pool.parses.lacking]
+    if lacking:
+        return None, f"the corpus has no {lacking[0]}{'' if lacking[0] == 'tags' else ' trees'}"
+    examples = task.make(pool)
+    counts = examples.counts
+    if counts.min() < LEAST_OF_PART or len(set(examples.labels)) < 2:
+        few = " / ".join(f"{count:,}" for count in counts)
+        return None, f"{few} examples; every part needs {LEAST_OF_PART}"
+    return examples, ""
+
+
+def write_examples(path: Path, examples: Examples) -> None:
+    """Write one tab-separated line ``part, label, sentence`` per example; pairs have two sentences."""
+
+    def joined(text: Text) -> pa.Array:
+        words = pa.array(text.words.names, pa.string()).take(pa.array(text.words.ids))
+        offsets = pa.array(np.concatenate([[0], np.cumsum(text.lengths)]), pa.int32())
+        return pc.binary_join(pa.ListArray.from_arrays(offsets, words), " ")
+
+    columns = [pa.array([PARTS[part] for part in examples.parts]), pa.array(examples.labels, pa.string())]
+    lines = pc.binary_join_element_wise(*columns, *map(joined, examples.texts), "\t").to_pylist()
+    write_bytes(path, ("\n".join(lines) + "\n").encode())

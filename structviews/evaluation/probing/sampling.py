@@ -31,19 +31,14 @@ def deal_words(words: Array, parts: Array, rng: np.random.Generator) -> Array:
     counts = np.bincount(index * len(PARTS) + parts, minlength=len(names) * len(PARTS)).reshape(-1, len(PARTS))
     density = counts / np.bincount(parts, minlength=len(PARTS)).clip(1)
     home = (density + 1e-12 * rng.random(density.shape)).argmax(axis=1)
-    stays: Array = home[index] == parts
-    return stays
+    return home[index] == parts
 
 
 def balance(labels: Array, strata: Array, parts: Array, most: tuple[int, ...], rng: np.random.Generator) -> Array:
     """Sample examples so that in every part and stratum all classes are equally frequent.
 
-    Args:
-        labels: (k,) class of each example.
-        strata: (k,) stratum of each example, from 0: a property that must not predict the class.
-        parts: (k,) part of each example; -1 for none: never selected.
-        most: maximum number of examples in each part.
-        rng: draws the examples, which are returned by part, in random order within a part.
+    ``labels``, ``strata`` and ``parts`` (k,) are those of each example; a stratum, from 0, is a property that must not
+    predict the class. ``most`` is the maximum number of examples in each part. Returned as by :func:`draw`.
     """
     n_classes, n_strata = int(labels.max(initial=0)) + 1, int(strata.max(initial=0)) + 1
     cells = (parts * n_strata + strata) * n_classes + labels
@@ -105,5 +100,4 @@ def _gaussian(counts: Array) -> Array:
     mean = np.average(positions, weights=counts)
     deviation = np.sqrt(np.average((positions - mean) ** 2, weights=counts))
     density = np.exp(-((positions - mean) ** 2) / (2 * max(deviation, 1e-9) ** 2))
-    shares: Array = density / density.sum()
-    return shares
+    return density / density.sum()

@@ -15,8 +15,7 @@ from structviews.encoding.preparation import Sentence
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
-from structviews.evaluation.retrieval.neighbours import count_rivals
-from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.evaluation.retrieval.neighbours import Ranks, count_rivals
 from structviews.runtime.files import file_hash, text_lines
 from structviews.runtime.terminal import OnProgress, Table
 

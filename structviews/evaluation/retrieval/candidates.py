@@ -27,7 +27,7 @@ from structviews.runtime.terminal import OnProgress
 
 
 class Pool:
-    """The distinct sentences of a parsed corpus, or of a text with one sentence per line.
+    """The distinct sentences of a parsed corpus, or of a text with one sentence per line; InputError if there is none.
 
     If ``tokenised``, the lines, here and in ``read``, are words separated by white space.
 
@@ -38,9 +38,6 @@ class Pool:
         counts: (n,) number of occurrences of each.
         positions: (n,) first occurrence of each: line of a text, from 1, or sentence of a parsed corpus, from 0.
         lines, documents: (n,) line of the source text and document of that occurrence, from 1.
-
-    Raises:
-        InputError: if the source cannot be read or is empty.
     """
 
     def __init__(self, path: Path, tokenised: bool = False):
@@ -124,9 +121,7 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
 
     Vectors are written block by block to a temporary file, which is renamed when complete; an interrupted encoding
     resumes where it stopped. Digests of the blocks are checked before they are used; a damaged file is made again.
-
-    Raises:
-        InputError: if a sentence cannot be encoded, a vector is not finite, or another process is writing the file.
+    InputError if a sentence cannot be encoded, a vector is not finite, or another process is writing the file.
     """
     path = vectors_path(pool, run, embedder)
     journal, partial = path.with_suffix(".digests"), path.with_name(f".{path.name}.partial")

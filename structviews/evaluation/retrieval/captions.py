@@ -22,7 +22,7 @@ from torch.nn.functional import normalize
 
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.evaluation.retrieval.neighbours import Ranks
 from structviews.evaluation.scores.intervals import proportion
 from structviews.evaluation.scores.results import CAPTION_TASK
 from structviews.evaluation.senteval.task_trees import TaskTrees
@@ -67,9 +67,8 @@ class Captioned(NamedTuple):
 def read_captions(folder: Path, least: int = 0) -> Captioned:
     """Read ``train``, ``dev`` and ``test``, each an ``.npz`` and a ``.jsonl`` (see ``docs/retrieval.md``).
 
-    Raises:
-        InputError: if a file is missing or malformed, the two files of a split do not match, or ``train`` has no more
-            than ``least`` captions.
+    InputError if a file is missing or malformed, the two files of a split do not match, or ``train`` has no more than
+    ``least`` captions.
     """
     splits = {}
     for split in SPLITS:

@@ -1,18 +1,147 @@
-"""Exact search by cosine over vectors that need not fit in memory, and what several runs find side by side.
+"""Ranks by cosine: of the next sentence among drawn candidates, and of all vectors, which need not fit in memory.
 
 Shapes: q queries, n vectors, d dimensions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.text import Text
 
 from structviews.encoding.representation import normalised
-from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.errors import InputError
 from structviews.runtime.arrays import starts_of
 from structviews.runtime.terminal import Table
+
+CANDIDATES = 100
+CHUNK_BYTES = 2**27
+"""Bytes of candidate vectors gathered at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trials:
+    """Anchors (n,) and the candidates (n, size) to rank, as rows of the sentences, and the anchors' documents (n,).
+
+    Column 0 of the candidates is the true next sentence.
+    """
+
+    anchors: NDArray[np.int64]
+    candidates: NDArray[np.int64]
+    documents: NDArray[np.int64]
+
+
+def neighbour_trials(
+    documents: NDArray[np.integer],
+    positions: NDArray[np.integer],
+    texts: Sequence[Sequence[str]],
+    *,
+    size: int | Sequence[int] = CANDIDATES,
+    seed: int = 0,
+) -> Trials:
+    """Draw the candidates for every sentence whose next sentence is among the given ones.
+
+    The other candidates are drawn without replacement from all sentences except the anchor, its neighbours and any
+    with the same words as the anchor or its next sentence. Anchors with the same words as their next sentence are
+    skipped.
+
+    Args:
+        documents, positions: (m,) document of each sentence, in corpus order, and position in it.
+        texts: tokens of the m sentences.
+        size: number of candidates, including the true one; of several, the first that leaves a sixth undrawn.
+            InputError if there are too few sentences to draw from, or none is followed by its next one.
+    """
+    m = len(texts)
+    next_to = (documents[1:] == documents[:-1]) & (positions[1:] == positions[:-1] + 1)
+    ids: dict[tuple[str, ...], int] = {}
+    text = np.array([ids.setdefault(tuple(words), len(ids)) for words in texts])
+    anchors = np.flatnonzero(next_to & (text[1:] != text[:-1]))
+    remedy = "hold out more documents, or give another --corpus"
+    if not len(anchors):
+        raise InputError(f"none of the {m} held-out sentences is followed by its next one: {remedy}")
+    previous = np.where(np.r_[False, next_to][anchors], anchors - 1, -1)
+    same = np.bincount(text)[text]
+    eligible = m - (same[anchors] + same[anchors + 1] + (previous >= 0)).max()
+    if not isinstance(size, int):
+        size = next((n for n in size if 6 * n <= 5 * eligible), size[-1])
+    if eligible < size - 1:
+        few = f"{m} held-out sentences are too few to draw {size - 1} candidates"
+        raise InputError(f"{few}: {remedy}, or fewer --candidates")
+
+    candidates = np.column_stack([anchors + 1, np.full((len(anchors), size - 1), -1)])
+    rng = np.random.default_rng(seed)
+    while len(rows := np.flatnonzero((candidates < 0).any(axis=1))):
+        drawn, here = candidates[rows, 1:], anchors[rows, None]
+        missing = drawn < 0
+        drawn[missing] = rng.integers(m, size=missing.sum())
+        drawn[repeated(drawn) | (drawn == previous[rows, None])] = -1
+        drawn[(text[drawn] == text[here]) | (text[drawn] == text[here + 1])] = -1
+        candidates[rows, 1:] = drawn
+    return Trials(anchors, candidates, np.asarray(documents)[anchors])
+
+
+def repeated(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Mark, in each row of an (n, k) array, the entries equal to an earlier one."""
+    order = np.argsort(rows, axis=1, kind="stable")
+    ordered = np.take_along_axis(rows, order, axis=1)
+    marks = np.zeros(rows.shape, dtype=bool)
+    np.put_along_axis(marks, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], axis=1)
+    return marks
+
+
+def cosine_scores(vectors: NDArray[np.floating], trials: Trials) -> NDArray[np.float64]:
+    """Cosines of the candidates with their anchors, from (m, d) vectors; (n, size), 0 for zero vectors."""
+    unit = normalised(vectors)
+    n, size = trials.candidates.shape
+    scores, step = np.empty((n, size)), max(CHUNK_BYTES // (size * unit[:1].nbytes), 1)
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        query = unit[trials.anchors[rows]]
+        # Batched matrix products: einsum would not use BLAS.
+        scores[rows] = (unit[trials.candidates[rows]] @ query[:, :, None])[:, :, 0]
+    return scores
+
+
+class Ranks(NamedTuple):
+    """Ranks of n true candidates among their rivals.
+
+    Ties count as the expectation over a random order, so identical vectors score at chance level, not 1.
+
+    Attributes:
+        higher: (n,) number of rivals that score higher.
+        tied: (n,) number of candidates with the same score, including itself.
+    """
+
+    higher: NDArray[np.integer]
+    tied: NDArray[np.integer]
+
+    @classmethod
+    def among(cls, scores: NDArray[np.floating], right: NDArray[np.floating]) -> "Ranks":
+        """Ranks of candidates that score ``right`` (n, 1) among ``scores`` (n, k), which include their own."""
+        return cls((scores > right).sum(axis=1), (scores == right).sum(axis=1))
+
+    def recalled(self, k: int) -> NDArray[np.float64]:
+        """(n,) probability of a rank of at most ``k``."""
+        return np.clip((k - self.higher) / self.tied, 0, 1)
+
+    def reciprocal(self) -> NDArray[np.float64]:
+        """(n,) expected reciprocal rank."""
+        harmonic = np.concatenate([[0], np.cumsum(1 / np.arange(1, (self.higher + self.tied).max(initial=0) + 1))])
+        return (harmonic[self.higher + self.tied] - harmonic[self.higher]) / self.tied
+
+    def median(self) -> float:
+        """Median rank, counted from 1."""
+        return float(np.median(self.higher + (self.tied + 1) / 2))
+
+
+def ranks_of_first(scores: NDArray[np.floating]) -> Ranks:
+    """Ranks of column 0 in each row of (n, size) scores; InputError if a score is NaN or infinite."""
+    if not np.isfinite(scores).all():
+        raise InputError("a retrieval score is NaN or infinite: train with a lower --lr")
+    return Ranks.among(scores, scores[:, :1])
+
 
 FIRST_BLOCK, BLOCK_BYTES = 256, 2**26
 QUERIES = 512  # scored at once
@@ -34,13 +163,10 @@ class Found(NamedTuple):
 
 
 def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
-    """Cosines of queries ``(q, d)`` with vectors ``(n, d)``, which are read once, block by block.
+    """Slices of queries (q, d), slices of vectors (n, d), which are read once, block by block, and their cosines.
 
     A block and its scores take at most ``BLOCK_BYTES``. Blocks start small and double in size, so that few scores of
-    a block beat those found before it. The ``hidden`` rows, ascending, score -inf.
-
-    Yields:
-        The slice of queries, the slice of vectors, and their cosines; 0 for zero vectors.
+    a block beat those found before it. Zero vectors score 0; the ``hidden`` rows, ascending, score -inf.
     """
     unit = normalised(queries)
     n, d = vectors.shape

@@ -13,7 +13,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.ranking import Trials, cosine_scores, neighbour_trials, ranks_of_first
+from structviews.evaluation.retrieval.neighbours import Trials, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import Proportion, proportion
 from structviews.objectives import OBJECTIVES
 from structviews.runs.config import TrainConfig
@@ -44,8 +44,7 @@ class Passages:
     def trials(self, candidates: int | Sequence[int] = CANDIDATES) -> Trials:
         """Trials for every sentence followed by its next one; ``candidates`` as the size of ``neighbour_trials``.
 
-        Raises:
-            InputError: if there are too few sentences, or all are in one document.
+        InputError if there are too few sentences, or all are in one document.
         """
         texts = [sentence.tokens for sentence in self.sentences]
         trials = neighbour_trials(self.documents, self.positions, texts, size=candidates, seed=SEED)

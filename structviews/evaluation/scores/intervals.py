@@ -83,8 +83,7 @@ def _means_of_documents(values: Sequence[ArrayLike], documents: ArrayLike) -> np
     counts = np.bincount(index)
     blocks = _draws([np.ones(len(names), dtype=np.int64)])
     drawn = [(weights @ sums) / (weights @ counts)[:, None] for (weights,) in blocks]
-    means: np.ndarray = np.concatenate([np.stack([each.mean() for each in trials])[None], *drawn]).T
-    return means
+    return np.concatenate([np.stack([each.mean() for each in trials])[None], *drawn]).T
 
 
 def score_intervals(scores: Sequence[str], tested: Mapping[str, Tested]) -> dict[str, list[float]]:
@@ -221,7 +220,4 @@ def _ranks(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
 def _ratio(covariance: np.ndarray, *variances: np.ndarray) -> np.ndarray:
     """The correlation; NaN if one side is constant up to rounding."""
     scale = np.sqrt(np.prod(np.maximum(variances, 0), axis=0))
-    ratio: np.ndarray = np.divide(
-        covariance, scale, out=np.full_like(covariance, np.nan), where=scale > 1e-12 * scale.max()
-    )
-    return ratio
+    return np.divide(covariance, scale, out=np.full_like(covariance, np.nan), where=scale > 1e-12 * scale.max())

@@ -1,7 +1,7 @@
 """The score table: one row per run, one column per task; and the rows of papers."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
 from os.path import commonprefix
@@ -9,8 +9,7 @@ from pathlib import Path
 from statistics import fmean, mean, stdev
 from typing import Any
 
-from structviews.evaluation.scores.means import MEANS, Mean
-from structviews.evaluation.scores.published import Published, papers, published
+from structviews.evaluation.scores.published import MEANS, Mean, Published, papers, published
 from structviews.evaluation.scores.results import CAPTION_TASK, HALF, all_results, shown_scores, signature
 from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL, SIMCSE
 from structviews.evaluation.senteval.tasks import TASKS
@@ -147,17 +146,14 @@ def score_table(
     legend += [note for result in results for note in partial_notes(result, tasks)]
     legend += [*grid_end_notes(results, tasks), *_published_legend([paper for paper, _ in from_papers])]
     legend += [f"signature of {', '.join(names)}: {line}" for line, names in _signatures(scored, tasks).items()]
+    notes = dict.fromkeys(note for run, result in scored for note in _notes(run, result, results, tasks))
     empty = ("",) if counted else ()
     return ScoreTable(
         [*FIXED, *([COUNT] if counted else []), *tasks, *(mean.name for mean in means)],
         _marked(rows),
         [Row((*row.labels, *empty), row.cells) for row in from_papers.values()],
         list(dict.fromkeys(legend)),
-        list(
-            dict.fromkeys(
-                note for run, result in scored for note in _notes(run, result, _wanted(result, results, tasks))
-            )
-        ),
+        list(notes),
     )
 
 
@@ -328,23 +324,22 @@ def _marked_column(cells: Sequence[Cell]) -> list[Cell]:
     return [Cell(tuple(map(marked, cell.figures, best)), cell.suffix) if cell in whole else cell for cell in cells]
 
 
-def _wanted(result: dict[str, Any] | None, results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:
-    """The tasks that a result is asked for: those that some result by the same protocol has, or says why not."""
-    same = [each for each in results if result is None or _protocol(each) == _protocol(result)]
-    return [task for task in tasks if any(task in each["tasks"] or task in each["unavailable"] for each in same)]
-
-
-def _notes(run: Path, result: dict[str, Any] | None, tasks: Sequence[str]) -> list[str]:
-    """Reasons for the missing scores of one run."""
+def _notes(
+    run: Path, result: dict[str, Any] | None, results: Sequence[dict[str, Any]], tasks: Sequence[str]
+) -> list[str]:
+    """Reasons why one run lacks scores that some result by the same protocol has, or says why not."""
     name = run.resolve().name
     if not result:
         return [f"{name}: this model has not been evaluated; run: structviews eval {typed(run)} --senteval DIR"]
+    same = [each for each in results if _protocol(each) == _protocol(result)]
     reasons: dict[str, list[str]] = {}
     left = []
     for task in tasks:
-        if task in result["unavailable"] and task not in result["tasks"]:
+        if task in result["tasks"] or not any(task in each["tasks"] or task in each["unavailable"] for each in same):
+            continue
+        if task in result["unavailable"]:
             reasons.setdefault(result["unavailable"][task], []).append(task)
-        elif task not in result["tasks"] and task != CAPTION_TASK:
+        elif task != CAPTION_TASK:
             left.append(task)
     notes = [f"{', '.join(names)} unavailable: {reason}" for reason, names in reasons.items()]
     if left:
@@ -399,7 +394,9 @@ def published_rows(tasks: Sequence[str], means: Sequence[Mean] = ()) -> dict[tup
     rows = {}
     for (paper, name), figures in found.items():
         used = [_published_figures(figures, task) for task in tasks]
-        averages = [_published_mean(mean, figures) for mean in means]
+        scores = {measure: float(figure.score) for measure, figure in figures.items()}
+        values = [scores.get(mean.name, mean.of(scores)) for mean in means]  # as printed, or of the printed scores
+        averages = [Cell() if value is None else Cell((Figure(value, f"{value:.1f}"),)) for value in values]
         if any(numbers for numbers, _ in used) or any(cell.figures for cell in averages):
             printed = [figure for numbers, _ in used for figure in numbers]
             printed += [figures[mean.name] for mean in means if mean.name in figures]
@@ -408,13 +405,6 @@ def published_rows(tasks: Sequence[str], means: Sequence[Mean] = ()) -> dict[tup
             cells = [_published_cell(task, *each) for task, each in zip(tasks, used, strict=True)]
             rows[paper, name] = Row((name, f"{paper} {', '.join(tables)}", dim), (*cells, *averages))
     return rows
-
-
-def _published_mean(mean: Mean, figures: Mapping[str, Published]) -> Cell:
-    """A printed mean of several tasks, or that of the printed scores."""
-    scores = {measure: float(figure.score) for measure, figure in figures.items()}
-    value = scores.get(mean.name, mean.of(scores))
-    return Cell() if value is None else Cell((Figure(value, f"{value:.1f}"),))
 
 
 def _published_figures(figures: dict[str, Published], task: str) -> tuple[list[Published], str]:

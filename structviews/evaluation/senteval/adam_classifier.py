@@ -17,6 +17,7 @@ from torch import Tensor
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval.protocols.protocol import Blocks, Choice, Classifier, Fitted, Select
+from structviews.runtime.device import best_device
 from structviews.runtime.wording import counted
 
 BATCH = 64
@@ -97,7 +98,7 @@ class _Blocks:
     """The features, on the GPU if there is one: blocks (n_i, d) that are not copied; and the labels."""
 
     def __init__(self, features: Sequence[np.ndarray], labels: np.ndarray) -> None:
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self.device = best_device()
         self.blocks = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(self.device) for x in features]
         self.starts = np.cumsum([0, *map(len, features)])
         self.labels = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(self.device)

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from scipy.linalg.blas import ssyrk
 
+from structviews.runtime.device import best_device
+
 CHUNK_ELEMENTS = 1 << 22  # most feature values copied at a time
 FACTOR_ELEMENTS = 42 * 10**7  # most numbers held in cached Cholesky factors (1.7 GB), unless a single one is larger
 FEW_FACTORS = 4
@@ -32,7 +34,7 @@ class Design:
     """
 
     def __init__(self, features: Sequence[np.ndarray], training: np.ndarray, centred: bool = True) -> None:
-        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        device = best_device()
         self.blocks = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for x in features]
         sizes = [len(block) for block in self.blocks]
         n, d = sum(sizes), self.blocks[0].shape[1]
@@ -189,5 +191,4 @@ def _factor(matrix: torch.Tensor, ridge: float) -> torch.Tensor:
 def _solve(factor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """``(L L^T)^-1 values`` for values (r, k); unlike ``torch.cholesky_solve``, does not copy the factor ``L``."""
     half = torch.linalg.solve_triangular(factor, values, upper=False)
-    solved: torch.Tensor = torch.linalg.solve_triangular(factor.T, half, upper=True)
-    return solved
+    return torch.linalg.solve_triangular(factor.T, half, upper=True)

@@ -84,7 +84,6 @@ class Fits:
 
     logits: np.ndarray  # (F, S, n, K) float32, for all examples, whether trained on or not; K is 1 for two classes
     objectives: np.ndarray  # (F, S) float64, the minimised sums of log losses plus |w|^2 / (2 C)
-    iterations: np.ndarray  # (F, S) int64, steps taken
     converged: np.ndarray  # (F, S) bool, whether the fit ended within MAX_ITERATIONS
 
     @property
@@ -160,7 +159,7 @@ def _extrapolated(points: Sequence[torch.Tensor]) -> torch.Tensor:
 
 
 # Points (r + n, K, P) of P problems, weights and below them their logits; with the other fields of ``Fits``, (P,) each.
-Solved = tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]
+Solved = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -197,8 +196,8 @@ class _Setting:
         blocks = []
         for some in torch.arange(problems, device=training.device).split(size):
             blocks.append(_Problems(self, training[:, some], ridge[..., some], inverse, start[..., some]).solve())
-        points, objectives, iterations, converged = zip(*blocks, strict=True)
-        return torch.cat(points, -1), torch.cat(objectives), torch.cat(iterations), torch.cat(converged)
+        points, objectives, converged = zip(*blocks, strict=True)
+        return torch.cat(points, -1), torch.cat(objectives), torch.cat(converged)
 
     def arrays(self, solved: Solved) -> list[np.ndarray]:
         """Logits (P, ., K) of all examples, and the other fields of ``Fits``."""
@@ -230,7 +229,6 @@ class _Problems:
         self.history: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
         self.number = torch.arange(problems, device=training.device)
         self.objectives = torch.zeros(problems, dtype=torch.float64, device=training.device)
-        self.iterations = torch.full((problems,), MAX_ITERATIONS)
         self.converged = torch.zeros(problems, dtype=torch.bool)
         self.activate(start.clone())
 
@@ -247,7 +245,7 @@ class _Problems:
         for iteration in range(MAX_ITERATIONS + 1):
             objectives = losses + _sum(self.ridge * self.weights**2) / 2
             if iteration == MAX_ITERATIONS:
-                self.record(torch.ones_like(losses, dtype=torch.bool), objectives, iteration, False)
+                self.record(torch.ones_like(losses, dtype=torch.bool), objectives, False)
                 break
             direction = self.direction(gradient, certainty)
             slope = _sum(gradient * direction)
@@ -255,7 +253,7 @@ class _Problems:
             least = torch.minimum(least, objectives)
             done = (-slope / 2 <= TOLERANCE * objectives) | (idle >= IDLE_STEPS)
             if done.any():
-                self.record(done, objectives, iteration, True)
+                self.record(done, objectives, True)
                 left = ~done
                 if not left.any():
                     break
@@ -274,7 +272,7 @@ class _Problems:
             # Ignore pairs from steps lost to rounding.
             inverse = torch.where(curvature > 1e-12, 1 / curvature, 0.0)
             self.history = [*self.history, (step, change, inverse)][-MEMORY:]
-        return self.point, self.objectives, self.iterations, self.converged
+        return self.point, self.objectives, self.converged
 
     def losses(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Sums of the log losses over the training examples, (P,), and their derivatives by the logits, (n, K, P).
@@ -334,12 +332,11 @@ class _Problems:
         self.logits += size.float() * moved
         return size.float() * direction, new, errors
 
-    def record(self, which: torch.Tensor, objectives: torch.Tensor, iteration: int, converged: bool) -> None:
+    def record(self, which: torch.Tensor, objectives: torch.Tensor, converged: bool) -> None:
         """Store what was found for the problems of a mask."""
         numbers = self.number[which]
         self.point[..., numbers] = self.active[..., which]
         self.objectives[numbers] = objectives[which]
-        self.iterations[numbers.cpu()] = iteration
         self.converged[numbers.cpu()] = converged
 
 

@@ -8,6 +8,7 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 from structviews.errors import InputError
+from structviews.runtime.device import best_device
 
 CLASSES = 5
 RATE, BETAS, EPSILON = 1e-3, (0.9, 0.999), 1e-8  # Adam's
@@ -64,7 +65,7 @@ def fit_relatedness(
     Returns:
         The best dev correlation, InputError if undefined, and log-probabilities of the test examples, (t, 5) float64.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    device = best_device()
     inputs = {
         split: torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for split, x in features.items()
     }
@@ -111,8 +112,7 @@ class _Model:
     def logs(self, inputs: torch.Tensor) -> np.ndarray:
         """Log-probabilities (n, K), float64, of examples (n, d)."""
         logits = torch.addmm(self.bias, inputs, self.weights.T)
-        logs: np.ndarray = logits.double().log_softmax(1).cpu().numpy()
-        return logs
+        return logits.double().log_softmax(1).cpu().numpy()
 
     def learn(self, examples: torch.Tensor, chosen: torch.Tensor, targets: torch.Tensor) -> None:
         """Take a step on some rows ``chosen`` (b,) of the examples (n, d), with soft labels ``targets`` (b, K)."""
@@ -139,8 +139,7 @@ def slope(loss: str, shares: torch.Tensor, targets: torch.Tensor) -> torch.Tenso
 
 def expected_class(logs: np.ndarray) -> np.ndarray:
     """Expected classes (n,), counted from 1, from log-probabilities (n, K); equal rows give bitwise equal scores."""
-    scores: np.ndarray = (np.exp(logs) * np.arange(1, logs.shape[1] + 1)).sum(1)
-    return scores
+    return (np.exp(logs) * np.arange(1, logs.shape[1] + 1)).sum(1)
 
 
 def correlation(kind: str, predicted: np.ndarray, gold: np.ndarray) -> float:

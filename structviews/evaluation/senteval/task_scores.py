@@ -31,11 +31,8 @@ def score_task(
     members, task = [vectors] if isinstance(vectors, dict) else list(vectors), protocol.seen(task)
     if not protocol.covers(task):
         raise InputError(f"the {protocol.name} protocol does not cover this task; use --protocol senteval")
-    if task.kind == "classification":
-        return classification(task, members, protocol)
-    return {"relatedness": relatedness, "similarity": similarity, "structure": structure}[task.kind](
-        task, members, protocol
-    )
+    scorers = {"relatedness": relatedness, "similarity": similarity, "structure": structure}
+    return scorers.get(task.kind, classification)(task, members, protocol)
 
 
 def task_features(task: Task, vectors: dict[str, Vectors]) -> dict[str, np.ndarray]:
@@ -238,5 +235,4 @@ def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Cosines (n,) of the rows of two (n, d) arrays; 0 if a vector is zero, as in SentEval."""
     u, v = u.astype(np.float64), v.astype(np.float64)
     norms = np.linalg.norm(u, axis=1) * np.linalg.norm(v, axis=1)
-    cosines: np.ndarray = np.divide(np.sum(u * v, axis=1), norms, out=np.zeros_like(norms), where=norms > 0)
-    return cosines
+    return np.divide(np.sum(u * v, axis=1), norms, out=np.zeros_like(norms), where=norms > 0)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.evaluation.perturbing.clause import Clause, Spelling, listed
-from structviews.evaluation.perturbing.perturbations import KINDS, NUMERALS
+from structviews.evaluation.perturbing.perturbations import KINDS, NUMERALS, Clause, Spelling, listed
 from structviews.parsing.parser import Options
 from structviews.parsing.specification import load
 

@@ -56,10 +56,6 @@ def test_a_swapped_bigram_is_two_neighbours_behind_the_first_word(sentences, par
     assert changes.pick_bigrams(Parses.of([bracketed(b) for b in brackets]), rng).tolist() == [-1, -1, -1]
 
 
-def bigram_counts(sentences):
-    return Counter(pair for s in sentences for pair in zip(s.tokens, s.tokens[1:], strict=False))
-
-
 def test_a_replacement_has_the_tag_and_the_bigram_counts_of_the_original(sentences, parses, rng):
     parts = rng.integers(3, size=len(sentences))
     parts[:20] = -1
@@ -67,7 +63,8 @@ def test_a_replacement_has_the_tag_and_the_bigram_counts_of_the_original(sentenc
     chosen = np.flatnonzero(new >= 0)
     assert len(chosen) > 100
     assert chosen.min() >= 20
-    counts, words = bigram_counts(sentences), Counter(t for s in sentences for t in s.tokens)
+    counts = Counter(pair for s in sentences for pair in zip(s.tokens, s.tokens[1:], strict=False))
+    words = Counter(t for s in sentences for t in s.tokens)
     tag_of = dict(pair for s in sentences for pair in zip(s.tokens, s.tags, strict=True))
     homes = {}
     for i, tokens in zip(chosen, token_lists(Text.of(parses, chosen, old[chosen], new[chosen])), strict=True):

@@ -14,8 +14,7 @@ from structviews.corpus.format import Row
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.probing.making import make_tasks
-from structviews.evaluation.probing.probing_tasks import Pool, tree_depth
+from structviews.evaluation.probing.probing_tasks import Pool, make_tasks, tree_depth
 from structviews.evaluation.senteval.tasks.finding import PROBING
 from structviews.parsing.binarise import unbinarise
 

@@ -13,7 +13,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 from structviews.evaluation.retrieval import captions
 from structviews.evaluation.retrieval.captions import CAPTION_PROTOCOLS, DIRECTIONS, Pairs, Projections, fold_means
-from structviews.evaluation.retrieval.ranking import Ranks
+from structviews.evaluation.retrieval.neighbours import Ranks
 from structviews.evaluation.scores.results import load_results
 from structviews.evaluation.scores.tables import score_table
 from structviews.evaluation.senteval.task_trees import TaskTrees

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from structviews.errors import InputError
-from structviews.evaluation.retrieval.ranking import cosine_scores, neighbour_trials, ranks_of_first
+from structviews.evaluation.retrieval.neighbours import cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import proportion
 
 

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import test_tables
 from typer.testing import CliRunner
 
 from structviews.cli.app import app
@@ -11,17 +12,13 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.compare import compare_runs
 from structviews.evaluation.scores.results import load_predictions, load_results, save_results
 from structviews.runtime.documents import write_json
-from structviews.runtime.seals import write_arrays
 
 GOLD = {"MR": np.arange(400) % 2, "STS14": np.arange(400) / 100}
 
 
 def make_run(root, name, tasks=("MR", "STS14"), wrong=40):
     """A run with predictions that are wrong on some examples of MR, and noisy on two data sets of STS14."""
-    run = root / name
-    run.mkdir()
-    write_arrays(run / "model.safetensors", {}, {"name": name})
-    (run / "config.toml").write_text('[views]\nnames = ["seq", "seq"]\n')
+    run = test_tables.make_run(root, name, ["seq", "seq"])
     # The first examples, so that the errors of the better run are errors of the other too.
     predicted = np.where(np.arange(400) < wrong, 1 - GOLD["MR"], GOLD["MR"])
     noisy, gold = GOLD["STS14"] + np.random.default_rng(ord(name)).standard_normal(400), GOLD["STS14"]

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from structviews.evaluation.scores.means import MEANS, SENTEVAL
-from structviews.evaluation.scores.published import papers, published
+from structviews.evaluation.scores.published import MEANS, SENTEVAL, papers, published
 from structviews.evaluation.scores.tables import published_rows
 from structviews.evaluation.senteval.tasks import TASKS
 from structviews.evaluation.senteval.tasks.downstream import STS_SETS

@@ -1,9 +1,6 @@
 """Signatures of scores: what they tell apart, and where they stand."""
 
 import shutil
-from pathlib import Path
-
-import pytest
 
 from structviews.evaluation.scores.results import load_results, save_results, signature
 from structviews.evaluation.scores.tables import score_table
@@ -44,16 +41,3 @@ def test_every_table_and_entry_has_one(run, folder, encode, tmp_path):
     assert [line.partition(":")[0] for line in lines] == ["signature of x, y", "signature of z"]
     assert "|scores:pearson, pearson mean|" in lines[0]
     assert "protocol:simcse|scores:spearman all|" in lines[1]
-
-
-def test_means_of_seven_tasks_have_a_column(run, folder, encode, tmp_path):
-    years = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
-    results = evaluate(encode, years, folder, protocol="simcse", allow_partial=True)
-    save_results(shutil.copytree(run, tmp_path / "x"), results)
-    table = score_table([tmp_path / "x"])
-    assert table.header[-1] == "STS mean"
-    scores = [100 * results["tasks"][task]["scores"]["spearman all"] for task in years]
-    (cell,) = (row.cells[-1] for row in table.runs)
-    assert cell.figures[0].value == pytest.approx(sum(scores) / 7)
-    assert str(cell).endswith("*")  # of incomplete files
-    assert not Path(tmp_path / "x" / "results.simcse.json").exists()

@@ -205,6 +205,12 @@ def test_a_mean_of_tasks_stands_behind_them_where_a_run_has_all(tmp_path):
     # (5 * 80 + (70 + 80) / 2 + (80 + 70 + 100 - 30) / 3) / 7; the other run lacks scores.
     assert table.runs[0].texts[-2:] == ["50.0‡ (1)", "78.3 (1)"]
     assert "‡: with the SMT set of 2013, which SentEval lacks" in table.legend
+    # SimCSE's seven, of which one is incomplete.
+    years = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"]
+    seven = {task: {"scores": {"spearman all": 0.1 * n}} for n, task in enumerate(years)}
+    seven["STS16"]["partial"] = {"STS/x": "9 of 10"}
+    table = score_table([make_run(tmp_path, "seven", ["seq"], seven)])
+    assert (table.header[-1], table.runs[0].texts[-1]) == ("STS mean", "30.0*")
 
 
 def scored(root, name, views, **scores):

@@ -11,7 +11,7 @@ import torch
 from scipy.special import log_softmax
 from scipy.stats import pearsonr, spearmanr
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
+from sklearn.metrics import average_precision_score, f1_score
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import shuffle
 
@@ -371,15 +371,6 @@ def test_the_protocol_of_simcse_is_spearman_over_all_pairs_and_learns_nothing(fo
         covered_tasks([read_task("MR", folder, True)], {}, PROTOCOLS["simcse"])
 
 
-def average_precision(gold, scores):
-    """The mean, over the right ones, of the precision among all that score at least as high."""
-    found = []
-    for one in scores[gold == 1]:
-        named = scores >= one
-        found.append(gold[named].mean())
-    return 100 * np.mean(found)
-
-
 def test_structure_is_told_by_cosines_and_a_tie_is_wrong():
     rng = np.random.default_rng(5)
     gold = rng.integers(0, 2, 40)
@@ -388,7 +379,7 @@ def test_structure_is_told_by_cosines_and_a_tie_is_wrong():
     found = score_task(pairs, {"test": (u, v)})
     cosines = found["predictions"]["test"]
     assert len(np.unique(cosines)) < 40
-    assert found["scores"] == pytest.approx({"ap": average_precision(gold, cosines)})
+    assert found["scores"] == pytest.approx({"ap": 100 * average_precision_score(gold, cosines)})
     assert found["chance"] == 100 * gold.mean()
     rows = np.array([[1.0, 0, 0], [0, 1, 0], [1, 1, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
     first = np.repeat([[1.0, 0, 0], [0, 0, 1]], 3, axis=0)  # of the second, all cosines are 0

@@ -3,6 +3,7 @@
 import shutil
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from structviews.encoding.preparation import Preparer
 from structviews.encoding.sentence_vectors import read_sentences
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results, results_name
-from structviews.evaluation.senteval import scoring, suite
+from structviews.evaluation.senteval import suite
 from structviews.evaluation.senteval.suite import TaskEncoder, evaluate, read_tasks, task_vectors
 from structviews.evaluation.senteval.task_scores import score_task
 from structviews.parsing import pipeline
@@ -108,7 +109,7 @@ def test_other_processes_and_blocks_change_nothing(runs, folder, tmp_path, monke
     found = []
     for at_once, processes in ((4096, 1), (20, 1), (20, 2)):
         monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", at_once)
-        monkeypatch.setattr(scoring, "processes_that_pay", lambda *given, n=processes: n)
+        monkeypatch.setattr(suite, "processes_that_pay", lambda *given, n=processes: n)
         if processes == 2:  # all is left to the other one
             monkeypatch.setattr(encoding_pool.Task, "take", lambda self: False)
         out, none = tmp_path / str(len(found)), shutil.ignore_patterns("results*", "predictions*")
@@ -144,33 +145,23 @@ def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, 
     assert "not a joined run" in refusal("eval", members[0], *command)
 
 
-@pytest.fixture(scope="module")
-def with_trees(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("with-trees")
-    return train(small_config(topic_corpus(folder / "x.parsed"), folder / "dep-avg", ("dep", "avg"), steps=2))
-
-
 @pytest.fixture
-def copied(with_trees, tmp_path, monkeypatch):
+def of_trees(tmp_path, monkeypatch):
     """A run of trees, whose parser is one that gives random ones."""
     monkeypatch.setitem(PARSERS._known, "random", load_random)
-    return Path(shutil.copytree(with_trees, tmp_path / "dep-avg"))
+    return train(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "dep-avg", ("dep", "avg"), steps=2))
 
 
-def interrupt(*_):
-    raise KeyboardInterrupt
-
-
-def test_tasks_are_parsed_once_for_machines_without_a_parser(copied, folder, probing, monkeypatch):
+def test_tasks_are_parsed_once_for_machines_without_a_parser(of_trees, folder, probing, monkeypatch):
     tasks = ["SICK-E", "STS12", "STS-B-cos", "Tense"]
     which = ["--senteval", folder, "--probing", probing, "--tasks", ",".join(tasks)]
-    output("eval", copied, *which, "--partial")
-    expected = scores(copied)
+    output("eval", of_trees, *which, "--partial")
+    expected = scores(of_trees)
     assert set(expected) == set(tasks)
-    parsed = copied.parent / "tasks.parsed"
+    parsed = of_trees.parent / "tasks.parsed"
     parse = ["parse", *which, "--parser", "random", "-o", parsed]
     with monkeypatch.context() as interrupted:
-        interrupted.setattr(pipeline, "write_manifest", interrupt)
+        interrupted.setattr(pipeline, "write_manifest", Mock(side_effect=KeyboardInterrupt))
         assert structviews(*parse).exit_code == 130
     shard = (parsed / "shard-00000.arrow").stat().st_mtime_ns
     output(*parse)
@@ -179,25 +170,25 @@ def test_tasks_are_parsed_once_for_machines_without_a_parser(copied, folder, pro
     found, _ = read_tasks(tasks, folder, probing, allow_partial=True)
     assert tokens == list(dict.fromkeys(sentence for task in found for sentence in task.sentences()))
     monkeypatch.setattr(Preparer, "_resolve_parser", None)
-    (copied / "results.json").unlink()
-    output("eval", copied, *which, "--partial", "--parsed", parsed)
-    assert scores(copied) == expected
-    line = refusal("eval", copied, "--senteval", folder, "--tasks", "MR", "--partial", "--parsed", parsed)
+    (of_trees / "results.json").unlink()
+    output("eval", of_trees, *which, "--partial", "--parsed", parsed)
+    assert scores(of_trees) == expected
+    line = refusal("eval", of_trees, "--senteval", folder, "--tasks", "MR", "--partial", "--parsed", parsed)
     assert "70 of 70 sentences of MR are missing, such as 'a fine and moving film , n0'" in line
 
 
-def test_one_view_alone(copied, folder):
-    command = ["eval", copied, "--senteval", folder, "--tasks", "MR,STS12", "--partial"]
+def test_one_view_alone(of_trees, folder):
+    command = ["eval", of_trees, "--senteval", folder, "--tasks", "MR,STS12", "--partial"]
     output(*command, "--view", "dep", "--similarity-pooling", "mean")
     text = "dep alone: vector; similarity: mean"
-    alone = load_results(copied, results_name(text))
+    alone = load_results(of_trees, results_name(text))
     assert (alone["representation"], alone["flags"]) == (text, " --view dep --similarity-pooling mean")
     assert [entry["dim"] for entry in alone["tasks"].values()] == [8, 8]
-    embedder = Embedder.load(copied)
+    embedder = Embedder.load(of_trees)
     expected = evaluate(lambda given: embedder.encode_views(given)[0], ["MR"], folder, allow_partial=True)
     assert alone["tasks"]["MR"]["scores"] == expected["tasks"]["MR"]["scores"]
-    assert f"dep-avg ({text})" in " ".join(output("table", copied, "--format", "md").split())
-    assert refusal(*command, "--view", "const") == f"{copied}: no view 'const': the run has dep, avg"
+    assert f"dep-avg ({text})" in " ".join(output("table", of_trees, "--format", "md").split())
+    assert refusal(*command, "--view", "const") == f"{of_trees}: no view 'const': the run has dep, avg"
 
 
 def test_kept_vectors_score_as_the_run_does(runs, folder, tmp_path):
@@ -246,7 +237,7 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
         ("eval RUN --senteval S --partial --save-vectors x --remove-component --transductive task", "drop --trans"),
         ("parse", "nothing to parse: name a text, or give --senteval or --probing"),
         ("parse --senteval S --parser treebank", "parse the tasks' own tokens: give no text"),
-        ("tasks sentences --senteval RUN -o x.txt", "none of SentEval's tasks is in this folder: give the folder with"),
+        ("tasks sentences --senteval RUN -o x.txt", "none of these tasks is in this folder: give the folder with"),
         ("tasks sentences --senteval S -o no/x.txt", "no/x.txt: cannot be written: give --out"),
     ],
 )

@@ -83,16 +83,14 @@ def tab_separated(
     the class or score. If there are ``gaps``, rows without a target are skipped.
     """
 
-    def target_of(text: str, where: str) -> float:
-        return class_of(text, classes, where) if classes else score_of(text, *scores, where)
-
     def read(name: str, folder: TaskFolder) -> Task:
         def rows(file: str) -> list[tuple[Any, ...]]:
-            return [
-                (*(tokens_of(row[i]) for i in sentences), target_of(row[target].strip(), where))
-                for where, row in folder.rows(file, columns, header)
-                if row[target].strip() or not gaps
-            ]
+            found = []
+            for where, row in folder.rows(file, columns, header):
+                if (text := row[target].strip()) or not gaps:
+                    value = class_of(text, classes, where) if classes else score_of(text, *scores, where)
+                    found.append((*(tokens_of(row[i]) for i in sentences), value))
+            return found
 
         return folder.task(name, kind, folder.splits(files, rows), **options)
 
