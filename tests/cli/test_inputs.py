@@ -157,12 +157,17 @@ def test_a_folder_without_tasks_names_the_likely_one(command, tasks, tmp_path, v
         (tmp_path / "runs/none").mkdir(parents=True)
         (tmp_path / "runs/none/config.toml").write_text('[views]\nnames = ["bow"]\n')
     said = fails(command, tmp_path, *verb.split(), "--senteval", given)
-    assert said == f"error: {given}: none of SentEval's tasks is in this folder: give --senteval x/data/downstream"
+    assert said == f"error: {given}: none of these tasks is in this folder: give --senteval x/data/downstream"
 
 
 def test_what_no_folder_near_holds(command, tasks, tmp_path):
     said = fails(command, tmp_path, "parse", "--senteval", "probing")
     assert said.endswith("give the folder with MR/, SICK/, STS/, SentEval's data/downstream")
+    said = fails(command, tmp_path, "parse", "--senteval", "probing", "--tasks", "structure")
+    assert said.endswith("probing: none of these tasks is in this folder: give the folder with paws-x-dev.tsv")
+    (tmp_path / "probing/paws-x-dev.tsv").write_text("sentence1\tsentence2\tlabel\na\tb\toften\n")
+    said = fails(command, tmp_path, "parse", "--senteval", "probing", "--tasks", "PAWS-X")
+    assert "paws-x-dev.tsv:2: label 'often' is not one of 0, 1" in said
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad/mine.txt").write_text("no columns\n")
     said = fails(command, tmp_path, "parse", "--probing", "bad")

@@ -237,7 +237,7 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
         ("eval RUN --senteval S --partial --save-vectors x --remove-component --transductive task", "drop --trans"),
         ("parse", "nothing to parse: name a text, or give --senteval or --probing"),
         ("parse --senteval S --parser treebank", "parse the tasks' own tokens: give no text"),
-        ("tasks sentences --senteval RUN -o x.txt", "none of SentEval's tasks is in this folder: give the folder with"),
+        ("tasks sentences --senteval RUN -o x.txt", "none of these tasks is in this folder: give the folder with"),
         ("tasks sentences --senteval S -o no/x.txt", "no/x.txt: cannot be written: give --out"),
     ],
 )

@@ -80,14 +80,19 @@ def known_tasks(tasks: Sequence[str], folder: Path | None, probing: Path | None 
 
 def none_read(folder: Path, reasons: Mapping[str, str]) -> InputError:
     """The error for a folder none of whose tasks could be read, for these reasons by task."""
-    tops = {Path(file).parts[0] for file in PUBLISHED}
-    if any((folder / top).is_dir() for top in tops) or reasons.keys().isdisjoint(TASKS):
+    tops = {Path(file).parts[0] for file in PUBLISHED}  # folders, and the files of structure
+    if any((folder / top).exists() for top in tops) or reasons.keys().isdisjoint(TASKS):
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         return InputError(f"no task could be read: {next(iter(reasons.values()))}{more}")
     below = chain.from_iterable(sorted(folder.glob(level)) for level in ("*/", "*/*/", "*/*/*/"))
-    near = next((path for path in chain([folder.parent], below) if any((path / top).is_dir() for top in tops)), None)
-    remedy = f"give --senteval {near}" if near else "give the folder with MR/, SICK/, STS/, SentEval's data/downstream"
-    return InputError(f"{folder}: none of SentEval's tasks is in this folder: {remedy}")
+    near = next((path for path in chain([folder.parent], below) if any((path / top).exists() for top in tops)), None)
+    if near:
+        remedy = f"give --senteval {near}"
+    elif reasons.keys() <= STRUCTURE.keys():
+        remedy = f"give the folder with {STRUCTURE[next(iter(reasons))][0]}"
+    else:
+        remedy = "give the folder with MR/, SICK/, STS/, SentEval's data/downstream"
+    return InputError(f"{folder}: none of these tasks is in this folder: {remedy}")
 
 
 def probing_files(folder: Path) -> dict[str, str]:
