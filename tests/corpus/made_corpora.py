@@ -9,10 +9,6 @@ def quiet(done, total):
     """Progress that nobody looks at."""
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def source(documents=5, sentences=8, seed=0):
     """Sentences of a source in order; every fifth was skipped, and so was all of the last document."""
     rows = topic_rows(documents, sentences, seed)
