@@ -29,7 +29,7 @@ HEAVY = {"scipy", "sklearn", "spacy", "stanza", "gensim", "nltk", "sympy", "torc
 }
 
 
-def imported(folder, *arguments, code=RUN):
+def imported(folder, *arguments, code):
     """The names of the modules that a process has imported at its end."""
     (folder / "a.txt").write_text(TEXT)
     subprocess.run([sys.executable, "-c", code, *map(str, arguments)], cwd=folder, check=True, capture_output=True)
@@ -42,6 +42,7 @@ BUILTIN = "structviews.parsing.backends.builtin"
 @pytest.mark.parametrize(
     ("arguments", "avoided", "needed"),
     [
+        ("", HEAVY | {"typer"}, BUILTIN),  # in Python
         ("--help", HEAVY | ARRAYS | {"torch"}, "typer"),
         ("train --help", HEAVY | ARRAYS | {"torch"}, "typer"),
         ("parse a.txt --format lines --workers 2", HEAVY, BUILTIN),
@@ -55,12 +56,6 @@ def test_a_command_imports_only_what_it_needs(tmp_path, arguments, avoided, need
     if needed == "gensim":
         pytest.importorskip("gensim")
     topic_corpus(tmp_path / "b.parsed")
-    modules = imported(tmp_path, *arguments.split())
+    modules = imported(tmp_path, *arguments.split(), code=RUN if arguments else IN_PYTHON)
     assert modules & avoided == set()
     assert needed in modules
-
-
-def test_encoding_in_python_needs_no_command_line(tmp_path):
-    modules = imported(tmp_path, code=IN_PYTHON)
-    assert modules & (HEAVY | {"typer"}) == set()
-    assert BUILTIN in modules

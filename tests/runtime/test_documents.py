@@ -51,23 +51,15 @@ def test_what_is_written_is_read_with_further_keys(tmp_path, content):
     assert read_json(tmp_path / "x", Document, REMEDY) == GOOD
 
 
-@pytest.mark.parametrize("content", BAD.values(), ids=BAD.keys())
-def test_what_is_wrong_is_one_line(tmp_path, content):
-    path = tmp_path / "x.json"
-    path.write_bytes(content)
-    message = one_line(path, read_a_document)
-    assert ("$.sizes[0]" in message) == (content == BAD["inner type"])
+NO_TOML = [b"a = \xff", b"a = " + b"[" * 10_000 + b"]" * 10_000, b"a = " + b"9" * 5000, b"["]
 
 
-@pytest.mark.parametrize("content", [b"a = \xff", b"a = " + b"[" * 10_000 + b"]" * 10_000, b"a = " + b"9" * 5000, b"["])
-def test_what_is_no_toml_is_one_line(tmp_path, content):
-    path = tmp_path / "x.toml"
-    path.write_bytes(content)
-    one_line(path, read_toml)
-
-
-@pytest.mark.parametrize("read", [read_a_document, read_toml])
-def test_what_cannot_be_opened_is_one_line(tmp_path, read):
+@pytest.mark.parametrize(("read", "contents"), [(read_a_document, BAD.values()), (read_toml, NO_TOML)])
+def test_what_is_wrong_is_one_line(tmp_path, read, contents):
+    for content in contents:
+        (tmp_path / "x").write_bytes(content)
+        message = one_line(tmp_path / "x", read)
+        assert ("$.sizes[0]" in message) == (content == BAD["inner type"])
     one_line(tmp_path, read)
     one_line(tmp_path / "none", read)
 

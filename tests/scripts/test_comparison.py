@@ -19,14 +19,13 @@ def test_what_is_scored_is_not_scored_again(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(comparison, "structviews", command)
     monkeypatch.setattr(comparison, "rates", lambda options, runs: [["default", "57", 775.0]])
-    arguments = ["--senteval", "one", "two", "--structure", "three", "-o", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["comparison.py", *arguments])
+    monkeypatch.setattr(sys, "argv", ["", *["--senteval", "one", "two", "--structure", "three", "-o"], str(tmp_path)])
     stops = True
     with pytest.raises(KeyboardInterrupt):
         comparison.main()
     stops = False
-    comparison.main()
-    comparison.main()
+    for _ in range(2):
+        comparison.main()
     scored = [each[1:] for each in given if each[0] == "eval"]
     stopped = scored.pop(6)  # it was not finished
     assert stopped in scored

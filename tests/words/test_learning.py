@@ -125,20 +125,13 @@ def test_saved_vectors_come_back_to_the_bit(name, tmp_path):
 
 
 @needs_gensim
-def test_words_that_are_all_too_rare(corpus, tmp_path):
+def test_what_cannot_be_learnt(corpus, tmp_path, monkeypatch):
     most = max(count_words(corpus).values())
     with pytest.raises(InputError, match=rf"no word occurs {most + 1} times: use --min-count {most} or less"):
         learn_vectors(corpus, Word2VecConfig(min_count=most + 1), tmp_path / "state")
-
-
-def test_sub_words_are_kept_in_fasttext_s_format_alone(corpus, tmp_path):
     with pytest.raises(InputError, match=r"subwords = 9 needs fastText's format: give a name that ends in \.bin"):
         learn_file(tmp_path / "v.bin.gz", corpus, Word2VecConfig(subwords=9))
     assert not list(tmp_path.iterdir())
-
-
-@needs_gensim
-def test_sub_words_that_need_more_memory_than_there_is(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr("structviews.words.learning.available_bytes", lambda: 10**9)
     learn_model(corpus, Word2VecConfig(**SMALL | {"epochs": 1, "subwords": 10**6}), tmp_path / "state")
     with pytest.raises(InputError, match=r"needs about 3\.2 GB .* lower --dim or --subwords, or raise --min-count"):
