@@ -17,7 +17,7 @@ def formula(first, second, temperature):
     total = 0.0
     for i, vector in enumerate(first):
         cosines = [nn.functional.cosine_similarity(vector, other, dim=0) for other in second]
-        scores = [math.exp(cosine / temperature) for cosine in cosines]
+        scores = [math.exp(cosine.item() / temperature) for cosine in cosines]
         total -= math.log(scores[i] / sum(scores))
     return total / len(first)
 
