@@ -31,8 +31,8 @@ BUNDLED = ("default", "default-small")
 MEANS = ("average", "sif")
 PROTOCOLS = ("senteval", "simcse")
 STRUCTURE = ("--tasks", "structure")
-# To time: so many other sentences of the sample corpus in each round, of 10 to 30 words, in batches of 64.
-TEXT, SENTENCES, ROUNDS = Path(__file__).resolve().parents[1] / "data/corpus.txt", 512, 5
+# To time: a share of the sample corpus' sentences of 10 to 30 words in each round, in batches of 64.
+TEXT, ROUNDS = Path(__file__).resolve().parents[1] / "data/corpus.txt", 5
 
 
 def main() -> None:
@@ -96,7 +96,7 @@ def rates(options: argparse.Namespace, runs: Path) -> Iterator[list[Any]]:
     """Each model's weights in megabytes, and the sentences that it encodes in a second of one thread, raw."""
     torch.set_num_threads(1)
     lines = [line for line in TEXT.read_text("utf-8").split("\n") if 10 <= len(line.split()) <= 30]
-    rounds = [lines[start : start + SENTENCES] for start in range(0, ROUNDS * SENTENCES, SENTENCES)]
+    rounds = [lines[number::ROUNDS] for number in range(ROUNDS)]
     default = Embedder.load(runs / BUNDLED[0])
     folders, encoders = {name: run_folder(name) for name in BUNDLED}, {BUNDLED[0]: default.for_similarity().encode}
     encoders[BUNDLED[1]] = Embedder.load(runs / BUNDLED[1]).for_similarity().encode
@@ -114,7 +114,7 @@ def rates(options: argparse.Namespace, runs: Path) -> Iterator[list[Any]]:
     )
     for name, seconds in found.items():
         size = sum(file.stat().st_size for file in folders.get(name, Path()).glob("*.safetensors"))
-        yield [name, f"{size / 1e6:.0f}" if size else "", SENTENCES / median(seconds)]
+        yield [name, f"{size / 1e6:.0f}" if size else "", median(map(len, rounds)) / median(seconds)]
 
 
 def wordllama(folder: Path) -> Callable[..., np.ndarray]:
