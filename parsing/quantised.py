@@ -3,7 +3,7 @@
 Inputs of a product are represented as ``scale * (level - zero)`` with integer levels in 0 .. 255. Scale and zero
 point follow from the range measured on real sentences (``measured``), not from the batch, so a sentence's
 values do not depend on the rest of its batch. Weights are integers in -127 .. 127 with one scale per output
-(Jacob et al. 2018). Sums use 32 bits; everything but products stays in single precision.
+(Jacob et al. 2018), see ``largest``. Sums use 32 bits; everything but products stays in single precision.
 
 Shapes as in ``neural``.
 """
@@ -27,6 +27,7 @@ from structviews.parsing.neural import (
     gathered,
     hiding,
 )
+from structviews.runtime.device import PAIR
 
 # layer name -> minimum and maximum of its inputs
 Ranges = Mapping[str, Sequence[float]]
@@ -77,12 +78,22 @@ def in_rows(x: Tensor) -> Tensor:
     return F.pad(rows, (0, 0, 0, further)) if further else rows
 
 
+def largest(weight: Tensor) -> Tensor:
+    """For each output of ``weight (outputs, inputs)`` its largest number, or what two of the same sign have together.
+
+    Without instructions for bytes, a CPU adds the products of inputs 2k and 2k + 1 in 16 bits. With at most 128 for the
+    two weights they fit, so results are the same on every CPU.
+    """
+    pairs = F.pad(weight, (0, weight.shape[1] % 2)).unflatten(1, (-1, 2))
+    return torch.maximum(pairs.clamp_min(0).sum(dim=2), pairs.clamp_max(0).sum(dim=2).neg()).amax(dim=1)
+
+
 class QuantisedLinear:
     """A linear layer in 8 bits: its ``weight (outputs, inputs)``, its bias, if any, and the grid of its inputs."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, grid: Grid):
         self.bias, self.grid = bias, grid
-        self.scales = (weight.abs().amax(dim=1) / 127).clamp_min(1e-12)
+        self.scales = (largest(weight) / (PAIR - 1)).clamp_min(1e-12)
         integers = (weight / self.scales[:, None]).round().to(torch.int8).contiguous()
         # PyTorch has no public API for these products; torch.compile uses the same operators.
         self.packed = torch.ops.onednn.qlinear_prepack(integers, None)
@@ -108,7 +119,7 @@ class QuantisedLinear:
         """The outputs ``(R, outputs)`` for ``in_rows`` of levels, or with ``gelu`` the levels of their GELU on it."""
         if gelu is None and len(rows) * len(self.scales) <= RESULTS:
             sums = torch._int_mm((rows ^ SIGN).view(torch.int8), self.plain)
-            # Each step rounds as oneDNN does, so that a sentence's scores are those that it has in a batch.
+            # Each step rounds as oneDNN's with AVX-512, so that a sentence's scores are those that it has in a batch.
             outputs = sums.add_(self.offset).mul(self.grid.scale).mul_(self.scales)
             return outputs if self.bias is None else outputs.add_(self.bias)
         inputs = rows, self.grid.scale, self.grid.zero

@@ -31,6 +31,7 @@ from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_ha
 from structviews.runtime.documents import checked, parse_json
 from structviews.runtime.files import write_bytes
 from structviews.runtime.processes import report
+from structviews.runtime.threads import in_threads
 from structviews.runtime.wording import reason
 
 MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
@@ -150,9 +151,11 @@ class BuiltinParser:
         # Each distinct word is embedded once.
         rows = {word: i for i, word in enumerate(dict.fromkeys(chain.from_iterable(sentences)))}
         features = torch.from_numpy(self.featuriser(rows))
-        vectors = torch.cat([self.network.words(some) for some in features.split(BATCH_WORDS)])
-        parsed: dict[int, ParsedSentence] = {}
-        for indices in batches(list(map(len, sentences)), BATCH_WORDS):
+        embed = torch.inference_mode()(self.network.words)
+        vectors = torch.cat([*in_threads(embed, features.split(BATCH_WORDS))])
+
+        @torch.inference_mode()
+        def parse(indices: Sequence[int]) -> list[tuple[int, ParsedSentence]]:
             batch = [sentences[i] for i in indices]
             lengths = np.array([len(tokens) for tokens in batch])
             mask = np.arange(lengths.max()) < lengths[:, None]
@@ -160,8 +163,12 @@ class BuiltinParser:
             words[mask] = np.fromiter(map(rows.__getitem__, chain.from_iterable(batch)), np.int64)
             embedded = torch.nn.functional.embedding(torch.from_numpy(words), vectors)
             trees = self._parse_batch(batch, lengths, embedded, torch.from_numpy(mask))
-            parsed.update(zip(indices, trees, strict=True))
-            report(len(indices))
+            return list(zip(indices, trees, strict=True))
+
+        parsed: dict[int, ParsedSentence] = {}
+        for trees in in_threads(parse, batches(list(map(len, sentences)), BATCH_WORDS)):
+            parsed.update(trees)
+            report(len(trees))
         return [parsed[i] for i in range(len(sentences))]
 
     def _parse_batch(

@@ -8,7 +8,8 @@ Encoders take turns on different sentences of the same number of words (between 
 sentences that were prepared: tokenised and, for trees, parsed. The transformers have the sizes of the models that they
 are named after and random weights. They run as in sentence-transformers: sorted by length, mean pooling, vectors of
 length 1. Their tokeniser is BERT's kind with a vocabulary of the same size learnt from the text, a stand-in whose
-pieces a word are printed; give the real one's tokenizer.json if you have it.
+pieces a word are printed. With --minilm FOLDER all-MiniLM-L6-v2 itself runs, with its tokeniser, and where onnx and
+onnxruntime are installed, its export in 8 bits, too, in the rows of fp32.
 
 Rates are medians over the rounds, by wall and processor time. Ratios are to the best rate of the transformer of
 all-MiniLM-L6-v2's size in the same precision, whatever the size of its batches: by processor time with one thread,
@@ -21,19 +22,29 @@ import copy
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import product
 from math import ceil
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from tokenizers.implementations import BertWordPieceTokenizer
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel, PreTrainedTokenizerFast
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    BertModel,
+    MPNetConfig,
+    MPNetModel,
+    PreTrainedTokenizerFast,
+)
 
 from benchmarks.corpora import of_length
 from benchmarks.measure import table
@@ -120,8 +131,12 @@ class Transformer:
     def _vectors(self, sentences: list[str]) -> Tensor:
         pieces = self.pieces(sentences, padding=True, return_tensors="pt")
         mask = pieces["attention_mask"]
-        states = self.model(input_ids=pieces["input_ids"], attention_mask=mask).last_hidden_state
+        states = self.states(pieces)
         return nn.functional.normalize(((states * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True)).float())
+
+    def states(self, pieces: Mapping[str, Tensor]) -> Tensor:
+        """The states ``(B, p, d)`` of a batch's pieces."""
+        return self.model(input_ids=pieces["input_ids"], attention_mask=pieces["attention_mask"]).last_hidden_state
 
 
 def learnt_tokeniser(lines: Iterable[str], size: int) -> PreTrainedTokenizerFast:
@@ -134,13 +149,46 @@ def learnt_tokeniser(lines: Iterable[str], size: int) -> PreTrainedTokenizerFast
     return PreTrainedTokenizerFast(tokenizer_object=whole._tokenizer, **SPECIAL)
 
 
-def encoders(names: Sequence[str], precisions: Sequence[str], pieces: PreTrainedTokenizerFast) -> Iterator[Encoder]:
-    """The encoders of these names, in each precision."""
+class Exported(Transformer):
+    """A transformer exported to ONNX, its weights in 8 bits, run by onnxruntime."""
+
+    def __init__(self, folder: Path, pieces: PreTrainedTokenizerFast):
+        from onnxruntime import InferenceSession, SessionOptions  # noqa: PLC0415 - may be missing
+        from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
+
+        self.pieces = pieces
+        model = AutoModel.from_pretrained(folder, attn_implementation="eager", return_dict=False).eval()
+        some = pieces(["a sentence", "another one"], return_tensors="pt")
+        inputs, axes = ("input_ids", "attention_mask"), {0: "batch", 1: "piece"}
+        with TemporaryDirectory() as place:
+            floats, small = f"{place}/floats.onnx", f"{place}/small.onnx"
+            named = {"input_names": inputs, "output_names": ["states"], "dynamic_axes": dict.fromkeys(inputs, axes)}
+            torch.onnx.export(model, tuple(some[name] for name in inputs), floats, dynamo=False, **named)
+            quantize_dynamic(floats, small, weight_type=QuantType.QInt8)
+            export = Path(small).read_bytes()
+        self.sessions = {}
+        for threads in (1, os.cpu_count() or 1):
+            settings = SessionOptions()
+            settings.intra_op_num_threads = threads
+            self.sessions[threads] = InferenceSession(export, settings)
+
+    def states(self, pieces: Mapping[str, Tensor]) -> Tensor:
+        session = self.sessions.get(torch.get_num_threads()) or self.sessions[max(self.sessions)]
+        given = {name: pieces[name].numpy() for name in ("input_ids", "attention_mask")}
+        return torch.from_numpy(session.run(["states"], given)[0])
+
+
+def encoders(
+    names: Sequence[str], precisions: Sequence[str], pieces: PreTrainedTokenizerFast, real: Path | None
+) -> Iterator[Encoder]:
+    """The encoders of these names, in each precision; ``real`` is the folder of the reference."""
     for name in names:
         if name in SIZES:
-            model = SIZES[name].model(pieces)
+            model = AutoModel.from_pretrained(real).eval() if real and name == REFERENCE else SIZES[name].model(pieces)
             for precision in precisions:
                 yield Encoder(name, RAW, precision, list, Transformer(precision, model, pieces).encode)
+            if real and name == REFERENCE and find_spec("onnx") and find_spec("onnxruntime"):
+                yield Encoder(f"{name}, int8 by onnxruntime", RAW, "fp32", list, Exported(real, pieces).encode)
         else:
             embedder = Embedder.load(name)
             for precision, (given, prepare) in product(precisions, ((RAW, list), (PREPARED, embedder.prepare))):
@@ -150,11 +198,11 @@ def encoders(names: Sequence[str], precisions: Sequence[str], pieces: PreTrained
 def flags(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("--text", type=Path, default=TEXT, help="one sentence per line")
-    parser.add_argument("--tokeniser", type=Path, help="tokenizer.json of the transformers")
+    parser.add_argument("--minilm", type=Path, help="folder of all-MiniLM-L6-v2")
     parser.add_argument("--encoders", nargs="+", default=NAMES, choices=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--precisions", nargs="+", default=PRECISIONS, choices=PRECISIONS)
     parser.add_argument("--words", nargs="+", type=int, default=[20], help="lengths of sentences")
-    parser.add_argument("--batches", nargs="+", type=int, default=[1, 32, 256], help="sizes of batches")
+    parser.add_argument("--batches", nargs="+", type=int, default=[1, 64, 1024], help="sizes of batches")
     parser.add_argument("--threads", nargs="+", type=int, default=[1], help="numbers of threads")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each encoder")
     parser.add_argument("--seconds", type=float, default=2, help="of a turn, unless --sentences come first")
@@ -167,9 +215,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     """A row for each encoder, length, number of threads and size of batches; the texts, and their pieces."""
     options = argparse.Namespace(**vars(options) | QUICK) if options.quick else options
     lines = [line for line in options.text.read_text("utf-8").splitlines() if line.strip()]
-    given = options.tokeniser and PreTrainedTokenizerFast(tokenizer_file=str(options.tokeniser), **SPECIAL)
-    pieces, rows, texts = given or learnt_tokeniser(lines, PIECES), [], []
-    raced = list(encoders(options.encoders, options.precisions, pieces))
+    real, rows, texts = options.minilm, [], []
+    pieces = AutoTokenizer.from_pretrained(real) if real else learnt_tokeniser(lines, PIECES)
+    raced = list(encoders(options.encoders, options.precisions, pieces, real))
     for words in options.words:
         # More than for one turn, so that the next one has others.
         pool = of_length(lines, words, 2 * max(options.sentences, options.calls, *options.batches))

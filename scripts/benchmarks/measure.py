@@ -91,18 +91,20 @@ def machine() -> dict[str, Any]:
             versions[name] = metadata.version(name)
     if torch.cuda.is_available():
         versions["on"] = torch.cuda.get_device_name()
-    about = {"processor": processor(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
+    used = {"pytorch": torch.backends.cpu.get_cpu_capability(), "onednn": os.environ.get("ONEDNN_MAX_CPU_ISA", "ALL")}
+    about = {"processor": processor(), "instructions": used, "cores": os.cpu_count(), "load": os.getloadavg()[0]}
     return about | {"versions": versions}
 
 
 def processor() -> str:
-    """The processor's name and its instructions for half-precision products."""
+    """The processor's name and its instructions for matrix products."""
     try:
         text = Path("/proc/cpuinfo").read_text()
     except OSError:
         return platform.processor()
     name = next((line.split(":")[1].strip() for line in text.splitlines() if line.startswith("model name")), "?")
-    return " ".join([name, *(flag for flag in ("avx512f", "avx512_bf16", "amx_bf16") if flag in text)])
+    flags = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16")
+    return " ".join([name, *(flag for flag in flags if flag in text)])
 
 
 def megabytes(kind: str, process: int | str = "self") -> float:

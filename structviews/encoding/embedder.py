@@ -8,6 +8,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, Self, overload
@@ -29,6 +30,7 @@ from structviews.runs.folder import COMPONENTS, copy_run
 from structviews.runs.which_vectors import POOLINGS, Choice, Representation, numbered
 from structviews.runtime.products import reused
 from structviews.runtime.terminal import OnProgress, shown
+from structviews.runtime.threads import in_threads
 from structviews.views.view import Encoded
 
 PRECISIONS = ("auto", "fp32", "bf16")
@@ -73,6 +75,7 @@ class Embedder:
     components: Mapping[str, Components] = MappingProxyType({})  # those to remove, by the encoder's key
     n_components: int = 1  # number of components to remove
     poolings: tuple[str, ...] = POOLINGS  # those that the encoders support
+    is_thread_safe: bool = False  # whether several threads may call encode_batch at once
     models: frozenset[Path] = frozenset()  # pretrained models that it reads beside the run's own
     members: "Sequence[Embedder]" = ()
 
@@ -317,13 +320,19 @@ class Embedder:
         poolings = poolings or [vectors.pooling]
         encoders = [encoder for view in vectors.views for encoder in view]
         pooled = {each.key(p): torch.empty(len(sentences), each.width(p)) for p in poolings for each in encoders}
-        n_done = 0
+
+        @torch.inference_mode()
+        def encode(rows: np.ndarray) -> int:
+            encoded = self.encode_batch(chosen, [sentences[i] for i in rows], set(poolings) != {"vector"})
+            for key, found in vectors.pool(encoded, poolings).items():
+                pooled[key][torch.from_numpy(rows)] = found.float().cpu()
+            return len(rows)
+
+        threads = torch.get_num_threads() if self.is_thread_safe and self.device.type == "cpu" else 1
         with reused():
-            for rows in batches([len(sentence.tokens) for sentence in sentences], batch_size):
-                encoded = self.encode_batch(chosen, [sentences[i] for i in rows], set(poolings) != {"vector"})
-                for key, found in vectors.pool(encoded, poolings).items():
-                    pooled[key][torch.from_numpy(rows)] = found.float().cpu()
-                n_done += len(rows)
+            parts = batches([len(sentence.tokens) for sentence in sentences], batch_size, threads)
+            done = in_threads(encode, parts) if threads > 1 else map(encode, parts)
+            for n_done in accumulate(done):
                 if progress:
                     progress(n_done, len(sentences))
         return pooled

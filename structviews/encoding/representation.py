@@ -30,7 +30,7 @@ from structviews.views.view import Encoded
 REFERENCE = 5000
 """Number of sentences to fit the stored components on (measured in docs/representations.md)."""
 # Words encoded at a time: as many as 1,024 sentences of 32 words have. It bounds the memory for long sentences.
-WORDS_AT_ONCE = 2**15
+WORDS_AT_ONCE, FEWEST = 2**15, 32
 # Subspace iterations and oversampling of svd_lowrank.
 ITERATIONS = 12
 OVERSAMPLING = 8
@@ -212,16 +212,20 @@ def _buffer(key: str, field: str) -> str:
     return f"{key}.{field}".replace(".", "-")
 
 
-def batches(lengths: Sequence[int], batch_size: int) -> Iterator[np.ndarray]:
+def batches(lengths: Sequence[int], batch_size: int, threads: int = 1) -> Iterator[np.ndarray]:
     """The indices of sentences in batches of similar lengths, ascending, of at most ``batch_size``.
 
-    A batch has at most ``WORDS_AT_ONCE`` words, or one sentence.
+    A batch has at most ``WORDS_AT_ONCE`` words, or one sentence. With several threads, those that remain are divided so
+    that each has as many words to encode, but at least ``FEWEST`` sentences.
     """
     order = np.argsort(lengths, kind="stable")
     words = np.array(lengths, dtype=np.int64)[order]
-    ends, start = np.cumsum(words), 0
+    ends, start, most = np.cumsum(words), 0, WORDS_AT_ONCE
+    if threads > 1 and len(order):
+        parts = min(-(-len(order) // (batch_size * threads)) * threads, max(1, len(order) // FEWEST))
+        most = min(most, int(ends[-1] // parts + words[-1]))
     while start < len(order):
-        fit = int(np.searchsorted(ends, ends[start] - words[start] + WORDS_AT_ONCE, side="right"))
+        fit = int(np.searchsorted(ends, ends[start] - words[start] + most, side="right"))
         stop = max(start + 1, min(start + batch_size, fit))
         yield order[start:stop]
         start = stop

@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -52,6 +53,26 @@ def test_a_sentence_has_one_vector_alone_and_in_any_batch(names):
     shuffled = embedder.encode([SENTENCES[i] for i in order], 7)
     np.testing.assert_allclose(shuffled, together[order], atol=1e-5, rtol=0)
     assert embedder.encode([]).shape == (0, embedder.dim)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("batch_size", [7, 1024])
+def test_threads_share_the_batches_and_give_the_same(batch_size, monkeypatch):
+    embedder, sentences, where, progress = untrained(("dep", "const", "seq")), SENTENCES * 40, set(), []
+    alone = embedder.encode(sentences, batch_size)
+    encode = TrainedEmbedder.encode_batch
+    monkeypatch.setattr(
+        TrainedEmbedder, "encode_batch", lambda *args: where.add(threading.get_ident()) or encode(*args)
+    )
+    torch.set_num_threads(3)
+    try:
+        shared = embedder.encode(sentences, batch_size, lambda done, total: progress.append((done, total)))
+    finally:
+        torch.set_num_threads(1)
+    np.testing.assert_allclose(shared, alone, atol=1e-5, rtol=0)
+    assert len(where) > 1
+    assert progress == sorted(progress)
+    assert progress[-1] == (len(sentences), len(sentences))
 
 
 def test_views_stand_side_by_side_or_alone():

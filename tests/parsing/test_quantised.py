@@ -60,11 +60,27 @@ def test_a_grid_rounds_to_the_nearest_number(low, high):
     assert (grid(torch.zeros(1)).float() - grid.zero).item() == 0
 
 
+def largest_of_pairs(row):
+    """The largest number of a row, or the sum of the numbers of one sign at places 2k and 2k + 1."""
+    sums = [sum(max(sign * x, 0) for x in row[k : k + 2]) for k in range(0, len(row), 2) for sign in (1, -1)]
+    return max(sums)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("rows", [1, FEW + 1])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_sums_are_exact_on_any_cpu(rows, sign):
+    weight = sign * torch.ones(RESULTS // FEW, 41)
+    layer = QuantisedLinear(weight, None, Grid(0.0, 255.0))
+    found = layer(torch.full((rows, 41), 255, dtype=torch.uint8))
+    torch.testing.assert_close(found, torch.full_like(found, sign * 255 * 41), rtol=0.01, atol=0)
+
+
 @torch.inference_mode()
 def test_a_linear_layer_is_the_product_of_its_integers():
     linear, x = nn.Linear(40, 24), torch.randn(3, 7, 40)
     layer = QuantisedLinear(linear.weight, linear.bias, Grid(-2.5, 3.0))
-    scale = linear.weight.abs().amax(dim=1, keepdim=True) / 127
+    scale = torch.tensor([[largest_of_pairs(row)] for row in linear.weight.tolist()]) / 127
     weight = (linear.weight / scale).round() * scale
     rounded = (layer.grid(x).float() - layer.grid.zero) * layer.grid.scale
     expected = F.linear(rounded.double(), weight.double(), linear.bias.double()).float()
@@ -86,7 +102,8 @@ def test_a_product_is_the_same_in_any_number_of_rows(bias):
     together = layer(x)
     assert together.shape == (FEW + 37, 600)
     assert together.numel() > RESULTS > 600 * FEW
-    assert torch.equal(torch.cat([layer(x[:5]), layer(x[5:6]), layer(x[6:FEW]), layer(x[FEW:])]), together)
+    apart = torch.cat([layer(x[:5]), layer(x[5:6]), layer(x[6:FEW]), layer(x[FEW:])])
+    torch.testing.assert_close(apart, together, rtol=0, atol=1e-5)  # with AVX2, oneDNN rounds in another order
 
 
 @torch.inference_mode()

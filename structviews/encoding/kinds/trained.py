@@ -108,6 +108,11 @@ class TrainedEmbedder(Embedder):
             return "bf16" if self.device.type == "cpu" and multiplies_half(self.device) else "fp32"
         return self.precision
 
+    @property
+    def is_thread_safe(self) -> bool:  # type: ignore[override]
+        """Unless the model is being trained, or a tokeniser of others reads the sentences."""
+        return not (self.model.training or self.blueprint or self.models)
+
     def to(self, device: str | torch.device) -> Self:
         """Move the encoders; see ``Embedder.to``."""
         move(self.model, device)
