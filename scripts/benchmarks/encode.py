@@ -149,6 +149,17 @@ def learnt_tokeniser(lines: Iterable[str], size: int) -> PreTrainedTokenizerFast
     return PreTrainedTokenizerFast(tokenizer_object=whole._tokenizer, **SPECIAL)
 
 
+class Named(nn.Module):
+    """A model whose inputs are by position, as the exporter gives them."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model.eval()
+
+    def forward(self, pieces: Tensor, mask: Tensor) -> Tensor:
+        return self.model(input_ids=pieces, attention_mask=mask).last_hidden_state
+
+
 class Exported(Transformer):
     """A transformer exported to ONNX, its weights in 8 bits, run by onnxruntime."""
 
@@ -157,9 +168,9 @@ class Exported(Transformer):
         from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
 
         self.pieces = pieces
-        model = AutoModel.from_pretrained(folder, attn_implementation="eager", return_dict=False).eval()
+        model = Named(AutoModel.from_pretrained(folder, attn_implementation="eager"))
         some = pieces(["a sentence", "another one"], return_tensors="pt")
-        inputs, axes = ("input_ids", "attention_mask"), {0: "batch", 1: "piece"}
+        inputs, axes = ["input_ids", "attention_mask"], {0: "batch", 1: "piece"}
         with TemporaryDirectory() as place:
             floats, small = f"{place}/floats.onnx", f"{place}/small.onnx"
             named = {"input_names": inputs, "output_names": ["states"], "dynamic_axes": dict.fromkeys(inputs, axes)}
