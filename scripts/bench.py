@@ -24,7 +24,7 @@ from pathlib import Path
 
 # Works from a checkout, with only the dependencies of training installed.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-NAMES = ("train", "encode", "parsers", "eval", "loader", "pipeline", "ranks", "serve", "states")
+NAMES = ("train", "encode", "busy", "parsers", "eval", "loader", "pipeline", "ranks", "serve", "states")
 
 
 def main() -> None:
@@ -48,7 +48,8 @@ def main() -> None:
     if options.json:
         options.json.write_text(json.dumps({"machine": about, "command": sys.argv, **found}, indent=1) + "\n")
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
-    print(f"{about['processor']}, {about['cores']} cores, load {about['load']:.1f}; {versions}\n")
+    used = ", ".join(f"{name} {instructions}" for name, instructions in about["instructions"].items())
+    print(f"{about['processor']} (used: {used}), {about['cores']} cores, load {about['load']:.1f}; {versions}\n")
     print(module.tables(found))
 
 

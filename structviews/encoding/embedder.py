@@ -101,7 +101,7 @@ class Embedder:
             max_tokens: words of the longest sentence that is encoded.
             overlong: what to do with longer ones: ``raise`` an error, or ``cut`` them with a warning.
             precision: of the encoders' matrix products: ``fp32``; ``bf16``, whose vectors differ from those of fp32 by
-                a cosine distance of less than 0.001; or ``auto``, which is bf16 on a CPU that multiplies it in hardware
+                a cosine distance of less than 0.001; or ``auto``, which is bf16 on a CPU that multiplies it faster
                 and otherwise fp32. Vectors are float32 in any case.
 
         Raises:

@@ -92,6 +92,9 @@ PARTS = [
         marks=pytest.mark.slow,
     ),
     pytest.param(
+        "busy", ("--beside", 0, "--seconds", 0.1, "--sentences", 600), "rows", "| serve |", marks=pytest.mark.slow
+    ),
+    pytest.param(
         "encode",
         ("--quick", "--encoders", "default", "all-MiniLM-L6-v2"),
         "rows",

@@ -103,7 +103,7 @@ class TrainedEmbedder(Embedder):
 
     @property
     def encodes_in(self) -> str:
-        """The precision; ``auto`` is bf16 on a CPU that multiplies it in hardware."""
+        """The precision; ``auto`` is bf16 on a CPU that multiplies it faster than fp32."""
         if self.precision == "auto":
             return "bf16" if self.device.type == "cpu" and multiplies_half(self.device) else "fp32"
         return self.precision
