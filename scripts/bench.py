@@ -24,7 +24,7 @@ from pathlib import Path
 
 # Works from a checkout, with only the dependencies of training installed.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-NAMES = ("train", "encode", "busy", "parsers", "eval", "loader", "pipeline", "ranks", "serve", "states")
+NAMES = ("train", "encode", "busy", "parsers", "eval", "loader", "ranks", "serve", "states")
 
 
 def main() -> None:

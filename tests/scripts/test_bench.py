@@ -74,13 +74,12 @@ def measured(found):
     """The numbers of a report that are times or rates."""
     if isinstance(found, int | float):
         return [found]
-    parts = found if isinstance(found, list) else (part for name, part in found.items() if "wait" not in name)
+    parts = found if isinstance(found, list) else found.values()
     return [number for part in parts if not isinstance(part, str | None) for number in measured(part)]
 
 
 PARTS = [
     ("loader", ("--rows", 300, "--batch-size", 16), "sentences_per_cpu_second", ""),
-    ("pipeline", ("x.txt", "--threads", 1), "pipeline", "| processes | sentences/s |"),
     ("parsers", ("x.txt", "--parsers", "spacy", "--tiny", "--sentences", 6, "--rounds", 1), "parsers", "| builtin |"),
     ("eval", ("--senteval", DATA / "senteval", "--dim", 6, "--threads", 1, "--quick"), "tasks", "| scikit-learn"),
     ("states", ("--corpus", "x.parsed", "--layers", 1, "--dim", 64, "--sentences", 20), "rates", ""),
