@@ -204,8 +204,7 @@ def fill(shape: tuple[int, int], each: Iterator[np.ndarray]) -> np.ndarray:
 def processes_that_pay(embedder: Embedder, sentences: int) -> int:
     """Processes to encode so many sentences with: one for each of PyTorch's threads if there is work and memory.
 
-    A thread of its own for each process is faster than threads that share each product, and much faster where another
-    program needs a core: threads wait for the slowest after every product. There is one process for a GPU.
+    Processes are faster than threads, which run Python one at a time. There is one process for a GPU.
     """
     if embedder.device.type != "cpu" or embedder.choice.is_transductive:
         return 1

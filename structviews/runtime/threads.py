@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import lru_cache
+from functools import lru_cache, partial
 from threading import Barrier
 from time import perf_counter, thread_time
 from typing import TypeVar
@@ -34,8 +34,9 @@ def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """
     todo = [(each, Future[R]()) for each in items]
     number = torch.get_num_threads()
+    call = partial(_watched, function) if len(todo) == 1 < number else function
     if number == 1 or (len(todo) == 1 and perf_counter() > _busy_until):
-        yield from (_watched(function, item) for item, _ in todo)
+        yield from (call(item) for item, _ in todo)
         return
     waiting = deque(todo)
 
@@ -47,7 +48,7 @@ def in_threads(function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
                 except IndexError:  # another thread was first
                     return
                 try:
-                    result.set_result(_watched(function, item))
+                    result.set_result(call(item))
                 except BaseException as error:
                     result.set_exception(error)
 
