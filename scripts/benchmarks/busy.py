@@ -102,7 +102,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     done += size
                 rate = done / (time.perf_counter() - start)
             fair = alone.setdefault(way, rate) / (number + 1)
-            rows.append({"way": way, "beside": number, "sentences_per_second": rate, "share": rate / fair})
+            rows.append({"way": way, "beside": str(number), "sentences_per_second": rate, "share": rate / fair})
             print(f"{way} beside {number}: {rate:,.0f}/s", file=sys.stderr, flush=True)
     return {"rows": rows}
 
