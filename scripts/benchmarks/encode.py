@@ -149,7 +149,7 @@ def learnt_tokeniser(lines: Iterable[str], size: int) -> PreTrainedTokenizerFast
     return PreTrainedTokenizerFast(tokenizer_object=whole._tokenizer, **SPECIAL)
 
 
-class Named(nn.Module):
+class Positional(nn.Module):
     """A model whose inputs are by position, as the exporter gives them."""
 
     def __init__(self, model: nn.Module):
@@ -168,7 +168,7 @@ class Exported(Transformer):
         from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
 
         self.pieces = pieces
-        model = Named(AutoModel.from_pretrained(folder, attn_implementation="eager"))
+        model = Positional(AutoModel.from_pretrained(folder, attn_implementation="eager"))
         some = pieces(["a sentence", "another one"], return_tensors="pt")
         inputs, axes = ["input_ids", "attention_mask"], {0: "batch", 1: "piece"}
         with TemporaryDirectory() as place:

@@ -215,8 +215,8 @@ def _buffer(key: str, field: str) -> str:
 def batches(lengths: Sequence[int], batch_size: int, threads: int = 1) -> Iterator[np.ndarray]:
     """The indices of sentences in batches of similar lengths, ascending, of at most ``batch_size``.
 
-    A batch has at most ``WORDS_AT_ONCE`` words, or one sentence. With several threads, those that remain are divided so
-    that each has as many words to encode, but at least ``FEWEST`` sentences.
+    A batch has at most ``WORDS_AT_ONCE`` words, or one sentence. With several threads, there are as many
+    batches for each, of about as many words, unless they had fewer than ``FEWEST`` sentences.
     """
     order = np.argsort(lengths, kind="stable")
     words = np.array(lengths, dtype=np.int64)[order]

@@ -90,7 +90,7 @@ def send_fields(fields: T, device: torch.device | str) -> T:
 
 @cache
 def quick_arithmetic() -> frozenset[str]:
-    """What this CPU multiplies faster than fp32, and right: of ``bf16`` and ``int8``. Measured once, in 20 ms.
+    """What this CPU multiplies faster than fp32, and right: of ``bf16`` and ``int8``. Measured once, in 40 ms.
 
     The processor's flags do not say: where it has no instructions for bf16, products may be refused or take three times
     as long, and without those for bytes, sums of two products are cut off at 16 bits.
