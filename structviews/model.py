@@ -19,6 +19,7 @@ from structviews.objectives.objective import Context, ContextWords, Inputs, cont
 from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
+from structviews.runs.settings_file import Parsed
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, FixedWords, View, Words, WordTable, create_view
 from structviews.words import FIXED
@@ -41,6 +42,7 @@ class Channel(nn.Module):
         counts: ``(n_words,)`` word frequencies in the corpus; None if nothing is trained.
         fixed: ``(n_words, fixed word_dim)`` fixed word vectors; None to train them.
         encoder: the pretrained encoder whose pieces some views read.
+        teacher_dim: dimension of the teacher's vectors; 0 without a teacher.
         tree_backend: backend of its tree cells, see ``kernels.dispatch.run``.
 
     Raises:
@@ -55,6 +57,7 @@ class Channel(nn.Module):
         counts: Tensor | None = None,
         fixed: Tensor | None = None,
         encoder: Blueprint | None = None,
+        teacher_dim: int = 0,
         tree_backend: str = "level",
     ):
         super().__init__()
@@ -73,7 +76,7 @@ class Channel(nn.Module):
             open_gates(view, gate_bias)
         readers = [view for view in learners if not view.reads_pieces]
         read = readers[0].word_dim if readers else width  # of the first word table
-        inputs = Inputs(tuple(learning), tuple(view.dim for view in learners), read, counts, n_words)
+        inputs = Inputs(tuple(learning), tuple(view.dim for view in learners), read, counts, n_words, teacher_dim)
         self.objective = OBJECTIVES[objective].create(objective, inputs, config.objective.options)
         open_gates(self.objective, gate_bias)
         for name, view in zip(learning, learners, strict=True):
@@ -126,7 +129,9 @@ class Channel(nn.Module):
 
     def encoders(self) -> list[View]:
         """The views, then those that the objective trains and adds to the run, which read the first view's words."""
-        return [*cast("list[View]", self.views), *self.objective.extra_views().values()]
+        views = cast("list[View]", [*self.views])
+        learners = [(view, table) for view, table in zip(views, self.tables, strict=True) if view.learns]
+        return [*views, *self.objective.extra_views(learners).values()]
 
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
         """The batch's context for the objective, with its words if the objective reads them."""
@@ -172,6 +177,7 @@ class Model(nn.Module):
             neighbours=context_indices(batch.document, batch.position, distance),
             same=batch.same if "same" in self.context_needs else None,
             next=next_indices(batch.document, batch.position) if "next" in self.context_needs else None,
+            teacher=batch.teacher if "teacher" in self.context_needs else None,
         )
 
     def losses(
@@ -218,22 +224,25 @@ def build_model(
     vocabularies: dict[str, Vocabulary],
     fixed: Tensor | None = None,
     encoder: Blueprint | None = None,
+    parsed: Parsed | None = None,
     tree_backend: str = "level",
 ) -> Model:
     """A freshly initialised model with a ``Channel`` for each of the vocabularies.
 
-    ``fixed (words, dim)`` are the vectors of the fixed channel's words, if the run has that channel.
+    ``fixed (words, dim)`` are the vectors of the fixed channel's words, if the run has that channel; ``parsed``
+    describes the run's teacher, if it has one.
 
     Raises:
         InputError: if the objective does not support the views, or the views the fixed vectors.
     """
     channels = {}
+    teacher_dim = parsed.teacher.get("dim", 0) if parsed else 0
     for name, vocabulary in vocabularies.items():
         counts = None if vocabulary.counts is None else torch.from_numpy(vocabulary.counts)
         vectors = fixed if name == FIXED else None
         if isinstance(vocabulary, ContextualWords):
             vectors = torch.zeros(1, vocabulary.dim)
-        channels[name] = Channel(config, len(vocabulary), counts, vectors, encoder, tree_backend)
+        channels[name] = Channel(config, len(vocabulary), counts, vectors, encoder, teacher_dim, tree_backend)
         if isinstance(vocabulary, ContextualWords):  # so that the digest of the weights tells encoders apart
             channels[name].register_buffer("encoder", torch.tensor([*vocabulary.identity], dtype=torch.uint8))
     return Model(channels)

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 
 from structviews.batches.batch import COLUMNS, Batch, WordIds, assemble
-from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
+from structviews.corpus.parsed_corpus import OPEN_SHARDS, SHARD_ROWS, ParsedCorpus
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.states import ContextualWords, each_its_own
 from structviews.pretrained.stored_states import StoredStates
@@ -78,6 +78,7 @@ class CorpusReader:
         duplicates: whether batches have ``same``.
         cut_off: batches have the first so many words of each sentence; 0 for all. Trees cannot be cut.
         across_documents: whether batches tell nothing of documents, as if the corpus were one.
+        teacher: the sentences' vectors by a teacher, on disk, if batches are to have them.
         states: by channel, the vectors of words that depend on their sentence, where these are on disk.
         aligner: of the encoder that a view reads, if there is one; batches then have ``pieces``.
 
@@ -95,6 +96,7 @@ class CorpusReader:
         states: Mapping[str, StoredStates] | None = None,
         aligner: Aligner | None = None,
         across_documents: bool = False,
+        teacher: StoredStates | None = None,
     ):
         self.needs = frozenset(needs) | {"tokens"}
         for kind in ("dependency", "constituency"):
@@ -107,6 +109,7 @@ class CorpusReader:
         self.states = dict(states or {})
         self.aligner = aligner
         self.across_documents = across_documents
+        self.teacher = teacher
         self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
@@ -159,6 +162,9 @@ class CorpusReader:
             {column: np.concatenate([run.of(column) for run in runs]) for column in columns},
             same,
             pieces,
+            teacher=np.concatenate([self.teacher.shard(run.number)[run.start : run.stop] for run in runs])
+            if self.teacher
+            else None,
         )
 
     def _look_up(self, name: str, runs: list[Run]) -> tuple[Array, Array | None]:
@@ -234,14 +240,16 @@ def epoch_batches(
 
     Sentences keep their order within a batch, since they are one another's contexts. The sentences
     before the offset form one batch with those left over at the end. If ``shuffled``, a batch is random sentences
-    instead, in ascending order.
+    instead, in ascending order: those of as many random shards as are open at once, one such lot after the other.
     """
     if len(rows) <= size:
         yield rows
         return
     rng, offset, n_full = _cut(len(rows), size, seed, epoch)
     if shuffled:
-        rows = rng.permutation(rows)
+        blocks = np.arange(len(rows)) // SHARD_ROWS
+        lots = rng.permutation(blocks[-1] + 1) // (OPEN_SHARDS // 2)  # half: a block may be of two shards
+        rows = rows[np.argsort(lots[blocks] + rng.random(len(rows)))]
     count = n_batches(len(rows), size, seed, epoch)
     for number in range(count) if in_order else rng.permutation(count):
         start = offset + number * size

@@ -364,14 +364,28 @@ def export_corpus(
 
 @corpus_app.command("states")
 @with_flags(chosen_flags(Words, ["encoder", "word_pooling"]))
-def store_encoder_states(corpus: Corpus, device: Device = "", flags: Mapping[str, Any] = NO_FLAGS) -> None:
-    """Store a frozen encoder's states of all words.
+def store_encoder_states(
+    corpus: Corpus,
+    teacher: Annotated[
+        str, typer.Option(help="Instead, a sentence-transformers model whose vectors of all sentences are stored.")
+    ] = "",
+    device: Device = "",
+    flags: Mapping[str, Any] = NO_FLAGS,
+) -> None:
+    """Store a frozen encoder's states of all words, or a teacher's vectors of all sentences.
 
-    Training with the contextual channel reads them. They are kept beside the corpus, two bytes a number, and train
-    finds them there. If it is stopped, run the same command again to resume.
+    Training with the contextual channel reads the states, the objective teacher the vectors. They are kept beside the
+    corpus, two bytes a number, and train finds them there. If it is stopped, run the same command again to resume.
 
     Example: structviews corpus states corpus.parsed --encoder roberta-base
+
+    Example: structviews corpus states corpus.parsed --teacher sentence-transformers/all-MiniLM-L6-v2
     """
+    if teacher:
+        if flags:
+            raise InputError(f"--teacher takes no --{min(flags).replace('_', '-')}: leave one of them out")
+        store_teacher_vectors(corpus, teacher, device)
+        return
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.pretrained.states import FrozenEncoder
     from structviews.pretrained.stored_states import outdated, store_states
@@ -395,6 +409,23 @@ def store_encoder_states(corpus: Corpus, device: Device = "", flags: Mapping[str
     channel = f"--channels contextual --encoder {typeable(words.encoder)}"
     channel += f" --word-pooling {words.pooling}" * ("word_pooling" in flags)
     suggest("Next, train on these words:", f"structviews train --views dep,const --corpus {typeable(corpus)} {channel}")
+
+
+def store_teacher_vectors(corpus: Path, name: str, device: str) -> None:
+    """Store a teacher's vectors of a corpus's sentences."""
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.pretrained.teacher import Teacher
+    from structviews.runtime.device import using
+    from structviews.training.loop import read_by
+
+    with resuming(), using(device):
+        opened, teacher = ParsedCorpus.open(corpus), Teacher.open(name)
+        folder = read_by(teacher, opened, errors)
+    say(f"{folder}: {counted(len(opened), 'sentence')}, {counted(teacher.dim, 'dimension')}")
+    learn = f"--objective teacher --teacher {typeable(name)}"
+    suggest(
+        "Next, learn from this teacher:", f"structviews train --views dep,const --corpus {typeable(corpus)} {learn}"
+    )
 
 
 @app.command("verify")

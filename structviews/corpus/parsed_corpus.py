@@ -38,6 +38,10 @@ from structviews.runtime.wording import reason
 
 # Every open shard holds a file descriptor, and a large corpus can have thousands of shards.
 OPEN_SHARDS = 64
+# Maximum rows per shard, so that reading one takes little memory and time.
+SHARD_ROWS = 1000
+# Maximum rows per shard, so that reading one takes little memory and time.
+SHARD_ROWS = 1000
 OTHER_COLUMNS = "its columns are not those that the manifest names"
 
 

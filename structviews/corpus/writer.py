@@ -30,6 +30,7 @@ from structviews.corpus.format import (
 )
 from structviews.corpus.parsed_corpus import (
     OTHER_COLUMNS,
+    SHARD_ROWS,
     DamagedCorpus,
     ParsedCorpus,
     ShardEntry,
@@ -46,8 +47,6 @@ from structviews.runtime.files import new_folder, write_bytes
 # Manifest keys that count what is there; all others describe how it was made.
 COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "repaired"}
 COUNTED |= {"checksum"}
-# Maximum rows per shard, so that reading one takes little memory and time.
-SHARD_ROWS = 1000
 
 
 def write_shard(folder: Path, number: int, content: pa.Buffer) -> ShardEntry:

@@ -21,7 +21,7 @@ from structviews.runtime.arrays import Array
 from structviews.settings import Settings
 
 if TYPE_CHECKING:
-    from structviews.views.view import View
+    from structviews.views.view import View, Words
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,14 @@ class Context:
         same: ``(B,)`` integers, equal for sentences with equal tokens.
         next: ``(B,)`` next sentence in the document, -1 if there is none.
         words: the words of the sentences.
+        teacher: ``(B, T)`` vectors of the sentences by the run's teacher.
     """
 
     neighbours: Tensor
     same: Tensor | None = None
     next: Tensor | None = None
     words: ContextWords | None = None
+    teacher: Tensor | None = None
 
     def __len__(self) -> int:
         """The number B of sentences."""
@@ -90,6 +92,7 @@ class Context:
         starts = [0, *accumulate(len(batch) for batch in batches[:-1])]
         words = [batch.words for batch in batches if batch.words is not None]
         same = [batch.same for batch in batches if batch.same is not None]
+        teacher = [batch.teacher for batch in batches if batch.teacher is not None]
 
         def moved(rows: Sequence[Tensor]) -> Tensor:
             return torch.cat([torch.where(each < 0, each, each + n) for each, n in zip(rows, starts, strict=True)])
@@ -100,6 +103,7 @@ class Context:
             same=torch.cat(same) if same else None,
             next=moved(following) if following else None,
             words=ContextWords.joined(words, starts) if words else None,
+            teacher=torch.cat(teacher) if teacher else None,
         )
 
 
@@ -113,6 +117,7 @@ class Inputs:
         word_dim: dimension of a word vector.
         counts: ``(V,)`` corpus frequency of each word of the vocabulary; None if nothing will be trained.
         n_words: V.
+        teacher_dim: dimension of the vectors of the run's teacher; 0 without one.
     """
 
     views: tuple[str, ...]
@@ -120,6 +125,7 @@ class Inputs:
     word_dim: int = 0
     counts: Tensor | None = None
     n_words: int = 0
+    teacher_dim: int = 0
 
 
 class Objective(nn.Module, ABC):
@@ -132,9 +138,8 @@ class Objective(nn.Module, ABC):
         report: format string with which validation prints the metrics.
         extra_names: names of its ``extra_views``.
         passes: how often it has a batch encoded: it gets the vectors of all views, then again those of the next pass.
-        reads_neighbours: whether it learns from which sentences are neighbours in a text.
-        needs: fields of ``Context`` that it reads besides the neighbours: ``same``, ``next``, ``words``; and
-            ``vectors`` for those of the words.
+        needs: fields of ``Context`` that it reads besides the neighbours: ``same``, ``next``, ``words``, ``teacher``;
+            and ``vectors`` for those of the words.
     """
 
     min_views: ClassVar[int] = 2
@@ -143,7 +148,6 @@ class Objective(nn.Module, ABC):
     Config: ClassVar[type[Settings]] = Settings
     extra_names: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[int] = 1
-    reads_neighbours: ClassVar[bool] = True
     report: ClassVar[str] = (
         "loss {loss:.3f} (chance {chance_loss:.3f}), accuracy {accuracy:.4f} (chance {chance_accuracy:.4f})"
     )
@@ -192,8 +196,16 @@ class Objective(nn.Module, ABC):
         """A warning about the logged metrics; empty if there is none."""
         return ""
 
-    def extra_views(self) -> "dict[str, View]":
-        """Additional encoders that result from training with this objective, by name."""
+    @classmethod
+    def reads_neighbours(cls, config: Settings) -> bool:
+        """Whether it learns, with these settings, from which sentences are neighbours in a text."""
+        return True
+
+    def extra_views(self, learners: "Sequence[tuple[View, Words]]" = ()) -> "dict[str, View]":
+        """Additional encoders that result from training with this objective, by name.
+
+        ``learners`` are the views that it scores, each with its word table.
+        """
         return {}
 
 

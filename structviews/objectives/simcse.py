@@ -41,7 +41,6 @@ class SimCse(Objective):
     max_views: ClassVar[int | None] = 1
     example: ClassVar[str] = "transformer"
     passes: ClassVar[int] = 2
-    reads_neighbours: ClassVar[bool] = False
     report: ClassVar[str] = "loss {loss:.3f} (chance {chance_loss:.3f}), without dropout"
     Config = SimCseConfig
 
@@ -51,6 +50,10 @@ class SimCse(Objective):
         (dim,) = inputs.dims
         self.head = nn.Sequential(nn.Linear(dim, dim), nn.Tanh()) if config.head else nn.Identity()
         xavier(self.head)
+
+    @classmethod
+    def reads_neighbours(cls, config: Settings) -> bool:
+        return False
 
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
         first, second = (F.normalize(self.head(vectors), dim=1) for vectors in views)

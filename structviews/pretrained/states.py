@@ -8,7 +8,7 @@ Shapes: n words, B sentences, w windows, p pieces of all windows or sentences, d
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -126,6 +126,8 @@ def _precise(states: Tensor) -> Tensor:
 class FrozenEncoder:
     """A frozen encoder, loaded when it is first asked for states; its name is for messages."""
 
+    per_word: ClassVar[bool] = True
+
     def __init__(self, name: str, folder: Path, identity: Identity):
         self.name = name
         self.folder = folder
@@ -148,6 +150,11 @@ class FrozenEncoder:
     def dim(self) -> int:
         """Dimension d of a word's vector."""
         return self.identity.dim
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What decides the vectors, as in a JSON document."""
+        return {**self.identity._asdict(), "layers": list(self.identity.layers)}
 
     def to(self, device: str | torch.device) -> None:
         """Read sentences on this device from now on."""

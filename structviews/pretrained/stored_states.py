@@ -1,27 +1,28 @@
-"""An encoder's states of all words of a parsed corpus, on disk in float16: computed once, read in each epoch.
+"""A frozen model's vectors of all words or sentences of a parsed corpus, in float16: computed once, read each epoch.
 
 They lie beside the corpus, in ``CORPUS.states/ENCODER-KEY``: a sealed file per shard. Each says which shard of which
-corpus it is of and what decided its states, so a job that was stopped goes on with what is there, and none is taken for
-another's.
+corpus it is of and what decided its vectors, so a job that was stopped goes on with what is there, and none is taken
+for another's.
 
-Shapes: n words of a shard, d dimension of a state.
+Shapes: n words, or sentences, of a shard; d dimension of a vector.
 """
 
+import json
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
+from torch import Tensor
 
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.errors import InputError
 from structviews.pretrained import alignment
-from structviews.pretrained.states import FrozenEncoder
 from structviews.runtime.files import creating, digest
 from structviews.runtime.seals import damaged, read_head, read_tensors, write_arrays
 
@@ -31,15 +32,40 @@ if TYPE_CHECKING:
 STATES = "states"
 REMEDY = "it is made again when it is needed"
 HALF = 2  # bytes of a number
+AT_ONCE = 2048  # sentences
+
+
+class Frozen(Protocol):
+    """A model that does not learn: ``FrozenEncoder``, which has a vector for each word, or ``Teacher``, of a sentence.
+
+    What decides its vectors is ``about`` it, as in a JSON document; its name is for messages.
+    """
+
+    name: str
+    per_word: bool
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of a vector."""
+        ...
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What decides the vectors."""
+        ...
+
+    def states(self, sentences: Sequence[Sequence[str]]) -> Tensor:
+        """The vectors ``(n, d)``, float32."""
+        ...
 
 
 class StoredStates:
-    """The states of a corpus, opened for reading.
+    """The vectors of a corpus's words or sentences, opened for reading.
 
     A file's content is checked when it is first read. One that is damaged is made again, with a warning.
     """
 
-    def __init__(self, corpus: ParsedCorpus, encoder: FrozenEncoder):
+    def __init__(self, corpus: ParsedCorpus, encoder: Frozen):
         self.path = folder_of(corpus, encoder)
         self._corpus = corpus
         self._encoder = encoder
@@ -47,7 +73,7 @@ class StoredStates:
         self.shard = lru_cache(OPEN_SHARDS)(self._shard)
 
     @classmethod
-    def find(cls, corpus: ParsedCorpus, encoder: FrozenEncoder) -> Self | None:
+    def find(cls, corpus: ParsedCorpus, encoder: Frozen) -> Self | None:
         """The states of a corpus if all of them have been computed, else None."""
         stored = cls(corpus, encoder)
         return stored if all(stored.file(number).is_file() for number in range(corpus.n_shards)) else None
@@ -56,8 +82,10 @@ class StoredStates:
         """The file of a shard."""
         return self.path / f"shard-{number:05d}.safetensors"
 
-    def n_words(self, number: int) -> int:
-        """Number of words of a shard."""
+    def n_rows(self, number: int) -> int:
+        """Number of vectors of a shard."""
+        if not self._encoder.per_word:
+            return self._corpus.shard_rows[number]
         lists: pa.ListArray = self._corpus.shard(number)["tokens"].chunk(0)
         return int(lists.offsets[len(lists)].as_py())
 
@@ -74,33 +102,39 @@ class StoredStates:
         path = self.file(number)
         found, notes = read_tensors(path, REMEDY, check=number not in self._verified)
         shapes = [each.shape for each in found.values()]
-        if notes != self._notes(number) or shapes != [(self.n_words(number), self._encoder.dim)]:
+        if notes != self._notes(number) or shapes != [(self.n_rows(number), self._encoder.dim)]:
             raise damaged(path, "it is not of this shard of the corpus", REMEDY)
         self._verified.add(number)
         return found[STATES].numpy()
 
-    def compute(self, number: int) -> None:
-        """Compute the states ``(n, d)``, float16, of a shard, and write them; InputError if one is beyond float16."""
-        states = self._encoder.states(self._corpus.shard(number)["tokens"].to_pylist()).cpu().numpy()
-        with np.errstate(over="ignore"):
-            half = states.astype(np.float16)
+    def compute(self, number: int, done: "Callable[[int], None]" = lambda sentences: None) -> None:
+        """Compute the vectors ``(n, d)``, float16, of a shard, and write them; InputError if one is beyond float16.
+
+        ``done`` is called with the numbers of sentences that were read.
+        """
+        sentences, parts = self._corpus.shard(number)["tokens"].to_pylist(), []
+        for start in range(0, len(sentences), AT_ONCE):
+            states = self._encoder.states(sentences[start : start + AT_ONCE]).cpu().numpy()
+            with np.errstate(over="ignore"):
+                parts.append(states.astype(np.float16))
+            done(len(sentences[start : start + AT_ONCE]))
+        half = np.concatenate(parts)
         if not np.isfinite(half).all():
             raise InputError(
-                f"{self._encoder.name}: a state is beyond float16 numbers: choose other layers, or train without "
-                "stored states"
+                f"{self._encoder.name}: a number of its vectors is beyond float16: choose other layers or another model"
             )
         write_arrays(self.file(number), {STATES: half}, self._notes(number))
 
     def _notes(self, number: int) -> dict[str, Any]:
-        """What decides the states of a shard, as in a JSON document."""
-        identity = self._encoder.identity
-        about = {**identity._asdict(), "layers": list(identity.layers)}
-        return {"corpus": self._corpus.fingerprint, "alignment": alignment.VERSION, **about, "shard": number}
+        """What decides the vectors of a shard, as in a JSON document."""
+        about = {"corpus": self._corpus.fingerprint, "alignment": alignment.VERSION, **self._encoder.about}
+        return {**about, "shard": number}
 
 
-def folder_of(corpus: ParsedCorpus, encoder: FrozenEncoder) -> Path:
+def folder_of(corpus: ParsedCorpus, encoder: Frozen) -> Path:
     """Where the states of a corpus are; another corpus, encoder or alignment has another folder."""
-    key = digest(corpus.fingerprint.encode(), encoder.identity.digest, bytes([alignment.VERSION]))[:8]
+    about = json.dumps(encoder.about, sort_keys=True).encode()
+    key = digest(corpus.fingerprint.encode(), about, bytes([alignment.VERSION]))[:8]
     path = corpus.path.resolve()
     return path.with_name(f"{path.name}.{STATES}") / f"{Path(encoder.name).name}-{key}"
 
@@ -120,17 +154,17 @@ def outdated(corpus: ParsedCorpus) -> dict[Path, int]:
 
 def store_states(
     corpus: ParsedCorpus,
-    encoder: FrozenEncoder,
+    encoder: Frozen,
     announce: Callable[[int, int], None],
     progress: "OnProgress | None" = None,
 ) -> Path:
-    """Compute the states of all words of a corpus, or the rest of them where a call was stopped; return their folder.
+    """Compute the vectors of a corpus's words or sentences, or those that an earlier call left; return their folder.
 
-    Before the first is computed, ``announce`` is called with the number of words that are left, and the bytes that they
-    take; ``progress`` is called with the number of sentences done and their total.
+    Before the first is computed, ``announce`` is called with the number of vectors that are left, and the bytes that
+    they take; ``progress`` is called with the number of sentences done and their total.
 
     Raises:
-        InputError: if another process computes the same, the disk has too little space, or a state is beyond float16.
+        InputError: if another process computes the same, the disk has too little space, or a vector is beyond float16.
     """
     stored = StoredStates(corpus, encoder)
     with creating(stored.path, "copy the corpus to a folder where you may write"):
@@ -141,18 +175,22 @@ def store_states(
                 stored.read(number)
             except InputError:
                 left.append(number)
-        words = sum(map(stored.n_words, left))
-        needed, free = HALF * words * encoder.dim, shutil.disk_usage(stored.path).free
-        announce(words, needed)
+        rows = sum(map(stored.n_rows, left))
+        needed, free = HALF * rows * encoder.dim, shutil.disk_usage(stored.path).free
+        announce(rows, needed)
         if needed > free:
             raise InputError(
-                f"{stored.path}: takes {needed / 1e9:,.2f} GB, and the disk has {free / 1e9:,.2f} GB: make room, put "
-                "the corpus on another disk, or train without stored states"
+                f"{stored.path}: takes {needed / 1e9:,.2f} GB, and the disk has {free / 1e9:,.2f} GB: make room, or "
+                "put the corpus on another disk"
             )
         done = len(corpus) - sum(corpus.shard_rows[number] for number in left)
-        for number in left:
-            stored.compute(number)
-            done += corpus.shard_rows[number]
+
+        def count(sentences: int) -> None:
+            nonlocal done
+            done += sentences
             if progress:
                 progress(done, len(corpus))
+
+        for number in left:
+            stored.compute(number, count)
     return stored.path

@@ -112,6 +112,11 @@ class ObjectiveChoice(Settings):
             own = _built("objective", classes, self.options or {}, f"the objective is {self.name!r}")
             object.__setattr__(self, "options", own[self.name])
 
+    @property
+    def reads_neighbours(self) -> bool:
+        """Whether it learns from which sentences are neighbours in a text."""
+        return bool(OBJECTIVES[self.name].reads_neighbours(self.options))
+
 
 def _built(
     table: str, classes: Mapping[str, type[Settings]], options: Mapping[str, Any], others: str

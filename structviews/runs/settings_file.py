@@ -58,6 +58,15 @@ class PretrainedEncoder(TypedDict, total=False):
     dim: Annotated[int, Meta(ge=1, le=2**20)]
 
 
+class TeacherModel(TypedDict, total=False):
+    """The teacher of the objective ``teacher``: its name, digest of its files, dimension, and licence if it says."""
+
+    name: str
+    files: str
+    dim: Annotated[int, Meta(ge=1, le=2**20)]
+    licence: str
+
+
 @dataclass(frozen=True)
 class Parsed:
     """What a run was trained on, to check whether other data match it: the table ``[parsed]``.
@@ -67,6 +76,7 @@ class Parsed:
         parser, tokeniser: their descriptions.
         vectors: a ``VectorFile``, that of the fixed channel; empty without that channel.
         encoder: a ``PretrainedEncoder``, that of the contextual channel; empty without that channel.
+        teacher: a ``TeacherModel``; empty without one.
         models: folder of the parser's models if one was named, else empty.
     """
 
@@ -75,11 +85,18 @@ class Parsed:
     tokeniser: Described = field(default_factory=Described)
     vectors: VectorFile = field(default_factory=VectorFile)
     encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)
+    teacher: TeacherModel = field(default_factory=TeacherModel)
     models: str = ""
 
     @classmethod
-    def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None, encoder: Identity | None = None) -> Self:
-        """Describe a corpus, and what the fixed and the contextual channel read if there are such."""
+    def of(
+        cls,
+        corpus: ParsedCorpus,
+        vectors: WordVectors | None = None,
+        encoder: Identity | None = None,
+        teacher: TeacherModel | None = None,
+    ) -> Self:
+        """Describe a corpus, what the fixed and the contextual channel read if there are such, and the teacher."""
         about = VectorFile()
         if vectors:
             about = VectorFile(fingerprint=vectors.fingerprint, dim=vectors.dim)
@@ -89,7 +106,8 @@ class Parsed:
         if encoder:
             read = PretrainedEncoder(files=encoder.files, layers=list(encoder.layers), dim=encoder.dim)
         parser, tokeniser = corpus.manifest["parser"], corpus.manifest["tokeniser"]
-        return cls(corpus.fingerprint, parser, tokeniser, about, read, corpus.manifest.get(MODELS, ""))
+        models = corpus.manifest.get(MODELS, "")
+        return cls(corpus.fingerprint, parser, tokeniser, about, read, teacher or TeacherModel(), models)
 
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") -> None:

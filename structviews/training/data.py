@@ -18,10 +18,10 @@ from structviews.batches.reader import CorpusReader, epoch_batches, held_out, in
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.model import Model
-from structviews.objectives import OBJECTIVES
 from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates
+from structviews.pretrained.teacher import Teacher
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed
 from structviews.runtime.terminal import OnProgress
@@ -48,8 +48,11 @@ class Inputs:
         words = config.words
         self.vectors = WordVectors.open(words.vectors, progress) if FIXED in words.channels else None
         self.encoder = FrozenEncoder.open(words.encoder, words.pooling) if words.encoder else None
+        named = getattr(config.objective.options, "teacher", "")
+        self.teacher = Teacher.open(named) if named else None
         self.corpus = ParsedCorpus.open(config.data.corpus)
-        self.parsed = Parsed.of(self.corpus, self.vectors, self.encoder.identity if self.encoder else None)
+        encoder, teacher = self.encoder and self.encoder.identity, self.teacher and self.teacher.described
+        self.parsed = Parsed.of(self.corpus, self.vectors, encoder, teacher)
 
     def words(self, config: TrainConfig) -> tuple[dict[str, Vocabulary], Tensor | None]:
         """The vocabulary of each channel, and the fixed channel's table ``(words, dim)``."""
@@ -107,7 +110,13 @@ class Data:
         self.corpus = inputs.corpus
         contextual = inputs.encoder if CONTEXTUAL in config.words.channels else None
         self.states = StoredStates.find(self.corpus, contextual) if contextual else None
-        self.reads_neighbours = OBJECTIVES[config.objective.name].reads_neighbours
+        self.teacher = StoredStates.find(self.corpus, inputs.teacher) if inputs.teacher else None
+        if inputs.teacher and not self.teacher:
+            raise InputError(
+                f"{self.corpus.path}: the teacher has not read all its sentences yet: run "
+                f"`structviews corpus states {self.corpus.path} --teacher {inputs.teacher.name}`"
+            )
+        self.reads_neighbours = config.objective.reads_neighbours
         # Where an objective reads only the next sentence, further ones are no contexts.
         self.reach = 1 if "next" in model.context_needs else config.objective.context
         self.reader = CorpusReader(
@@ -119,6 +128,7 @@ class Data:
             {CONTEXTUAL: self.states} if self.states else None,
             blueprint.aligner if blueprint else None,
             config.objective.across_documents,
+            self.teacher,
         )
         # Some of the documents are held out.
         documents = indivisible(self.reader.documents(), self.reads_neighbours)

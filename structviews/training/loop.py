@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from structviews.batches.reader import prefetch
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
+from structviews.pretrained.stored_states import store_states
+from structviews.pretrained.teacher import Teacher
 from structviews.runs.config import TrainConfig
 from structviews.runtime.files import creating
 from structviews.runtime.machine import keep_freed_memory
 from structviews.runtime.processes import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal, rate_bar, say
+from structviews.runtime.wording import counted
 from structviews.training.checkpoint import Progress, is_finished, mark, open_run
 from structviews.training.data import Inputs, Step
 from structviews.training.ranks import Ranks
@@ -57,6 +61,9 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             say(console, f"{run}: already trained")
             return run
         keep_freed_memory()
+        if inputs.teacher and ranks.leads:
+            read_by(inputs.teacher, inputs.corpus, console)
+        ranks.wait()
         if config.monitoring.tensorboard:
             require_tensorboard()
         with rate_bar(console, run.name, "steps", percent=False) as bar:
@@ -93,6 +100,18 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             mark(run, finished=True)
         reporter.learnt(progress)
     return run
+
+
+def read_by(teacher: Teacher, corpus: ParsedCorpus, console: Console) -> Path:
+    """Store a teacher's vectors of a corpus's sentences, if they are not there yet; return their folder."""
+
+    def announce(sentences: int, size: int) -> None:
+        if sentences:
+            what = f"{teacher.name} has {counted(sentences, 'sentence')} to read"
+            say(console, f"{corpus.path}: {what}, whose vectors take {size / 1e9:,.2f} GB on disk")
+
+    with rate_bar(console, "reading sentences", "sentences") as progress:
+        return store_states(corpus, teacher, announce, progress)
 
 
 def _take_steps(training: Training, start: Progress, reporter: Reporter, monitor: "Monitor | None") -> Progress:

@@ -73,7 +73,7 @@ class Training:
             n_source_words = len(source_words)
         self.blueprint = Blueprint.of(encoder.folder) if encoder and config.reads_pieces else None
         with torch.device("meta"), Unfilled():  # which takes no memory itself
-            model = build_model(config, self.vocabularies, fixed, self.blueprint)
+            model = build_model(config, self.vocabularies, fixed, self.blueprint, self.inputs.parsed)
         check_memory(
             f"hidden = {config.views.hidden}, word_dim = {config.words.dim}: training "
             f"{sum(p.numel() for p in model.parameters()):,} parameters",
@@ -84,7 +84,9 @@ class Training:
             else "lower --hidden, --word-dim or --vocabulary",
         )
         torch.manual_seed(config.optimisation.seed)
-        self.model = build_model(config, self.vocabularies, fixed, self.blueprint, config.views.tree_backend)
+        self.model = build_model(
+            config, self.vocabularies, fixed, self.blueprint, self.inputs.parsed, config.views.tree_backend
+        )
         self.model.to(self.device)
         if encoder and self.blueprint and not begun:
             weights = load_encoder(encoder.folder).model.state_dict()

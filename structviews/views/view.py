@@ -207,6 +207,11 @@ class View(nn.Module, ABC):
     __call__: Callable[..., Encoded]
 
     @property
+    def structures(self) -> frozenset[str]:
+        """The structures that it reads: ``needs``, or those of the views that it is made of."""
+        return frozenset({self.needs})
+
+    @property
     def drops(self) -> bool:
         """Whether it drops states at random in training, so that it encodes a sentence differently each time."""
         return False

@@ -3,7 +3,6 @@
 Shapes: m words of a batch, d dimensions of a word vector, V words of the corpus.
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import chain
@@ -23,15 +22,13 @@ from structviews.encoding.representation import Encoder
 from structviews.encoding.sentence_vectors import Tokens, check_known, read_vectors
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
-from structviews.pretrained.alignment import as_texts
+from structviews.pretrained.teacher import TRANSFORMER, PublishedModel
 from structviews.runs.folder import CONFIG, WEIGHTS, WORDS
 from structviews.runs.settings_file import KIND, PARSED, Parsed, read_parsed, read_settings, run_kind, write_settings
 from structviews.runs.weights import load_words, save_vocabularies, write_weights
 from structviews.runs.which_vectors import Representation
-from structviews.runtime.device import best_device, move
 from structviews.runtime.files import file_hash, new_folder
 from structviews.runtime.seals import damaged, read_arrays, write_arrays
-from structviews.runtime.wording import reason
 from structviews.settings import Settings
 from structviews.views.bag import WordAverage
 from structviews.views.view import Encoded, FixedWords
@@ -47,7 +44,6 @@ from structviews.words.vocabulary import (
 )
 
 BASELINE = "baseline"
-TRANSFORMER = "sentence-transformers"
 # Vectors of sentences from a file, for ``structviews eval --vectors``.
 GIVEN = "vectors"
 FINGERPRINT = "fingerprint"
@@ -197,74 +193,50 @@ def centre(vectors: WordVectors) -> dict[str, np.ndarray]:
 
 
 class TransformerBaseline(Embedder):
-    """Vectors of a sentence-transformers model, which reads sentences as texts, as the view ``transformer`` does.
+    """Vectors of a sentence-transformers model; components are fitted on the corpus that ``parsed`` describes.
 
-    Nothing is downloaded, and no custom code is run. Components are fitted on the corpus that ``parsed`` describes.
-
-    Raises:
-        InputError: if sentence-transformers is not installed, or the folder is not one of its models.
+    For errors see ``PublishedModel``.
     """
 
     poolings = ("vector",)
 
-    def __init__(self, model: Path, parsed: Parsed):
-        try:
-            from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
-        except ImportError:
-            raise InputError(f"{TRANSFORMER} is not installed: pip install 'structviews[{TRANSFORMER}]'") from None
-        if not model.is_dir():
-            raise InputError(f"{model}: no such folder: give the folder of a {TRANSFORMER} model")
-        try:
-            self._model = SentenceTransformer(str(model), device=best_device().type, local_files_only=True)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise InputError(f"{model}: not a model that {TRANSFORMER} can load: {reason(error)}") from None
-        self.model = model
-        self.views = (model.resolve().name,)
+    def __init__(self, folder: Path, parsed: Parsed):
+        self.model = PublishedModel(folder)
+        self.views = (folder.resolve().name,)
         self.preparer = Preparer(parsed)
         self.representation = Representation()
-        width = len(self._vectors(["a"])[0])
-        self.encoders = [[Encoder("transformer", width)]]
-        self.models = frozenset({model})
+        self.encoders = [[Encoder("transformer", self.model.vectors([["a"]]).shape[1])]]
+        self.models = frozenset({folder})
 
     @property
     def device(self) -> torch.device:
         """Device of the model."""
-        return torch.device(self._model.device)
+        return self.model.device
 
     def to(self, device: str | torch.device) -> Self:
         """Move the model; see ``Embedder.to``."""
-        move(self._model, device)
+        self.model.to(device)
         return self
-
-    def fingerprint(self) -> str:
-        """Hash of the model's files."""
-        files = sorted(path for path in self.model.rglob("*") if path.is_file() and not path.name.startswith("."))
-        text = "".join(f"{path.relative_to(self.model)} {file_hash(path)}\n" for path in files)
-        return hashlib.sha256(text.encode()).hexdigest()
 
     def write(self, run: Path) -> dict[str, Any]:
         """Write a weights file that identifies the model; return its entries for the run's settings."""
-        fingerprint = self.fingerprint()
         # The weights file holds no tensors; its notes identify the model that the scores belong to.
-        write_weights(run, {}, {"kind": TRANSFORMER, "model": fingerprint})
-        return {"model": str(self.model.resolve()), "fingerprint": fingerprint}
+        write_weights(run, {}, {"kind": TRANSFORMER, "model": self.model.fingerprint})
+        return {"model": str(self.model.folder.resolve()), "fingerprint": self.model.fingerprint}
 
     @classmethod
     def open(cls, run: Path, kind: str, settings: Mapping[str, Any], parsed: Parsed) -> Self:
         """Load a run that ``write`` wrote; InputError if the model is missing or has changed."""
-        embedder = cls(Path(settings["model"]), parsed)
-        if embedder.fingerprint() != settings["fingerprint"]:
-            raise InputError(f"{embedder.model}: not the model that {run} was made from: make the baseline again")
+        folder = Path(settings["model"])
+        embedder = cls(folder, parsed)
+        if embedder.model.fingerprint != settings["fingerprint"]:
+            raise InputError(f"{folder}: not the model that {run} was made from: make the baseline again")
         return embedder
-
-    def _vectors(self, texts: list[str]) -> np.ndarray:
-        return self._model.encode(texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True)
 
     def encode_batch(
         self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
     ) -> list[list[Encoded]]:
-        texts = as_texts([sentence.tokens for sentence in sentences])
-        return [[Encoded(torch.from_numpy(self._vectors(texts)))]]
+        return [[Encoded(self.model.vectors([sentence.tokens for sentence in sentences]))]]
 
 
 @KINDS.register(GIVEN)

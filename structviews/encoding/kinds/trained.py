@@ -63,9 +63,9 @@ class TrainedEmbedder(Embedder):
         contextual = vocabularies.get(CONTEXTUAL)
         self.models = frozenset({contextual.encoder.folder} if isinstance(contextual, ContextualWords) else ())
         by_view = model.by_view()
-        self._needs = [frozenset(view.needs for _, view in channels) for channels in by_view]
+        self._needs = [frozenset().union(*(view.structures for _, view in channels)) for channels in by_view]
         self._reads_pieces = [any(view.reads_pieces for _, view in channels) for channels in by_view]
-        self._merges = all(view.merges or view.needs == "tokens" for channels in by_view for _, view in channels)
+        self._merges = all(view.merges or view.structures == {"tokens"} for channels in by_view for _, view in channels)
         self.encoders = [
             [Encoder(f"{channel}.{i}", view.dim, view.linear) for channel, view in channels]
             for i, channels in enumerate(by_view)
@@ -78,7 +78,7 @@ class TrainedEmbedder(Embedder):
         vocabularies = load_vocabularies(run, config, parsed)
         blueprint = Blueprint.read(run / ENCODER, REMEDY) if config.reads_pieces else None
         fixed = empty_table(vocabularies, parsed)
-        model = build_for_weights(run, lambda: build_model(config, vocabularies, fixed, blueprint))
+        model = build_for_weights(run, lambda: build_model(config, vocabularies, fixed, blueprint, parsed))
         load_weights(run, model)
         vocabularies, vectors = open_further_words(run, config, parsed, model, vocabularies)
         embedder = cls(config, parsed, model, vocabularies, parser, blueprint)

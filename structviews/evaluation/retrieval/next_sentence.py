@@ -15,7 +15,6 @@ from structviews.encoding.kinds.joined import JOINED
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.neighbours import Trials, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import Proportion, proportion
-from structviews.objectives import OBJECTIVES
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import MEMBERS
 from structviews.runs.settings_file import Parsed, load_run, read_settings, run_corpus, run_kind
@@ -106,7 +105,7 @@ def unseen(runs: Sequence[Path], corpus: ParsedCorpus, documents: np.ndarray) ->
     free = np.ones(len(documents), dtype=bool)
     for config, parsed in (each for run in runs for each in trainings(run)):
         if parsed.fingerprint == corpus.fingerprint:
-            whole = indivisible(documents, OBJECTIVES[config.objective.name].reads_neighbours)
+            whole = indivisible(documents, config.objective.reads_neighbours)
             free &= held_out(whole, config.optimisation.seed, config.data.held_out)
     return free
 

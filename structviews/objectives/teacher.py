@@ -1,0 +1,174 @@
+"""Agreement with a pretrained encoder that does not learn: a teacher as one more view of the sentence.
+
+Shapes: B sentences in the batch, D dimension of a view's vector, T of the teacher's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import Tensor, nn
+
+from structviews.batches.batch import Batch, WordIds
+from structviews.errors import InputError
+from structviews.kernels.cells import xavier
+from structviews.objectives import OBJECTIVES
+from structviews.objectives.objective import Context, Inputs, Objective
+from structviews.objectives.pairwise import Pairwise, PairwiseConfig
+from structviews.settings import Settings, setting
+from structviews.views.view import Encoded, View, Words
+
+# Leaves a sentence out of the distribution of its similarities.
+MASKED = -1e9
+
+
+@dataclass(frozen=True)
+class TeacherConfig(Settings):
+    """The settings of the objective ``teacher``."""
+
+    teacher: str = setting(
+        "",
+        "Whose vectors of sentences the views learn to agree with: the folder of a sentence-transformers model, or its "
+        "id on the Hugging Face Hub.",
+        compare=False,
+        metavar="TEACHER",
+    )
+    cosine_weight: float = setting(
+        1.0, "Weight of the distance by cosine from the teacher's vector of the sentence.", least=0, most=1e6
+    )
+    similarity_weight: float = setting(
+        1.0, "Weight of the divergence from the teacher's similarities within the batch.", least=0, most=1e6
+    )
+    similarity_temperature: float = setting(
+        0.05, "Temperature of the softmax over these similarities.", above=0, most=1000
+    )
+    pairwise_weight: float = setting(
+        0.0, "Weight of the objective pairwise between the views, beside the teacher; 0 for none.", least=0, most=1e6
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.teacher:
+            raise InputError(
+                "objective = teacher: give the folder of a sentence-transformers model, or its id on the Hugging Face "
+                "Hub, with --teacher"
+            )
+        if not self.cosine_weight and not self.similarity_weight:
+            raise InputError(
+                "cosine_weight = 0, similarity_weight = 0: nothing is learnt from the teacher: give one of them"
+            )
+
+
+@OBJECTIVES.register("teacher")
+class TeacherAgreement(Objective):
+    """Views agree, each through a linear map, with a teacher's vectors of the same sentences.
+
+    The frame is that of the multi-view papers, with a view that does not learn; the losses are those of knowledge
+    distillation (Hinton et al. 2015) of vectors. With ``y_i`` the map of a sentence's vector and ``t_i`` the teacher's,
+    both of length 1, they are the distance ``1 - y_i . t_i``, and the divergence of the student's distribution
+    ``q_i(j) = softmax_j(y_i . y_j / temperature)`` over the other sentences of the batch from the teacher's ``p_i``,
+    ``KL(p_i || q_i)`` (as the similarities of SEED, Fang et al. 2021, equation 4, but within the batch). Each is a mean
+    over the sentences, then over the views and, of several, their mean: the sum of the maps divided by their number,
+    which the run has as a further encoder, ``teacher``.
+
+    Beside them there may be the objective ``pairwise`` between the views themselves.
+    """
+
+    min_views: ClassVar[int] = 1
+    example: ClassVar[str] = "dep,const"
+    Config = TeacherConfig
+    extra_names: ClassVar[tuple[str, ...]] = ("teacher",)
+    report: ClassVar[str] = "loss {loss:.3f}, cosine with the teacher {teacher_cosine:.3f}"
+    needs = frozenset({"teacher"})
+
+    def __init__(self, inputs: Inputs, config: TeacherConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.maps = nn.ModuleList(nn.Linear(dim, inputs.teacher_dim) for dim in inputs.dims)
+        xavier(self.maps)
+        self.pairwise: Pairwise | None = None
+        if config.pairwise_weight:
+            self.pairwise = Pairwise.create("pairwise", inputs, PairwiseConfig())
+
+    @classmethod
+    def reads_neighbours(cls, config: Settings) -> bool:
+        return bool(getattr(config, "pairwise_weight", 0))
+
+    def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
+        if context.teacher is None:
+            raise ValueError("this objective needs the teacher's vectors in the context")
+        mapped = [to_teacher(view) for to_teacher, view in zip(self.maps, views, strict=True)]
+        students = [F.normalize(each, dim=1) for each in (mapped if len(mapped) == 1 else [*mapped, mean(mapped)])]
+        teacher = F.normalize(context.teacher.to(views[0].dtype), dim=1)
+        cosines = torch.stack([(each * teacher).sum(dim=1).mean() for each in students])
+        divergences = torch.stack([self._divergence(each, teacher) for each in students])
+        loss = self.config.cosine_weight * (1 - cosines.mean()) + self.config.similarity_weight * divergences.mean()
+        metrics = {
+            "loss": loss.detach(),
+            "teacher_cosine": cosines[-1].detach(),
+            "teacher_divergence": divergences[-1].detach(),
+            "anchors": teacher.new_tensor(len(teacher)),
+        }
+        if self.pairwise:
+            of_pairs, own = self.pairwise(views, context)
+            loss = loss + self.config.pairwise_weight * of_pairs
+            metrics |= {"loss": loss.detach(), "pairwise_loss": own["loss"], "pairwise_accuracy": own["accuracy"]}
+        return loss, metrics
+
+    def _divergence(self, student: Tensor, teacher: Tensor) -> Tensor:
+        """``KL(p_i || q_i)``, the mean over the sentences."""
+        wanted, found = (self._log_similarities(each) for each in (teacher, student))
+        return F.kl_div(found, wanted, reduction="batchmean", log_target=True)
+
+    def _log_similarities(self, vectors: Tensor) -> Tensor:
+        """The log of each sentence's softmax ``(B, B)`` over its similarities with the others."""
+        scores = vectors @ vectors.T / self.config.similarity_temperature
+        return scores.fill_diagonal_(MASKED).log_softmax(dim=1)
+
+    def extra_views(self, learners: Sequence[tuple[View, Words]] = ()) -> dict[str, View]:
+        return {"teacher": TaughtView(learners, self.maps)}
+
+
+def mean(vectors: Sequence[Tensor]) -> Tensor:
+    """The mean ``(B, T)`` of several views' vectors."""
+    return torch.stack([*vectors]).mean(dim=0)
+
+
+class TaughtView(View):
+    """Views' vectors in the teacher's space: the mean of their maps. Its only state is its vector.
+
+    Args:
+        learners: the views, each with its word table.
+        maps: their linear maps.
+    """
+
+    def __init__(self, learners: Sequence[tuple[View, Words]], maps: nn.ModuleList):
+        super().__init__()
+        # In lists, so that they are not registered as parts of this module.
+        self._learners, self._maps = [*learners], [maps]
+        self.dim = int(maps[0].out_features)
+        self.word_dim = learners[0][0].word_dim if learners else 0
+
+    @property
+    def structures(self) -> frozenset[str]:
+        return frozenset().union(*(view.structures for view, _ in self._learners))
+
+    @property
+    def merges(self) -> bool:  # type: ignore[override]
+        """Whether all of its views do, or read no trees."""
+        return all(view.merges or view.structures == {"tokens"} for view, _ in self._learners)
+
+    @property
+    def reads_pieces(self) -> bool:  # type: ignore[override]
+        """Whether one of its views does."""
+        return any(view.reads_pieces for view, _ in self._learners)
+
+    def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
+        (maps,) = self._maps
+        encoded = [view(own, batch, ids).vector for view, own in self._learners]
+        vector = mean([to_teacher(each) for to_teacher, each in zip(maps, encoded, strict=True)])
+        if not states:
+            return Encoded(vector)
+        return Encoded(vector, vector, torch.arange(len(vector) + 1, device=vector.device))
