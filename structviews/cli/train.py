@@ -147,6 +147,10 @@ def training_jobs(config: Path | None, recipe: str | None, flags: Mapping[str, A
     return [job if job.data.corpus else job.replaced(corpus=str(find_corpus())) for job in jobs]
 
 
+# Flags of the training of word vectors.
+TRAINED_BY = {"window", "negative", "epochs", "workers", "seed"}
+
+
 @app.command("vectors")
 @with_flags(chosen_flags(Word2VecConfig))
 def learn_word_vectors(
@@ -160,25 +164,40 @@ def learn_word_vectors(
             "end in .bin, and has fastText's format.",
         ),
     ],
+    teacher: Annotated[
+        str,
+        typer.Option(
+            metavar="TEACHER",
+            help="Instead of training, take this sentence-transformers model's vectors of the words.",
+        ),
+    ] = "",
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
-    """Train word vectors on a parsed corpus.
+    """Train word vectors on a parsed corpus, or take a teacher's.
 
     The fixed channel and the baselines read them.
-    If it is stopped, run the same command again to resume after the last finished epoch.
+    If training is stopped, run the same command again to resume after the last finished epoch.
+    A teacher's vectors are reduced to --dim dimensions and weighted by smooth inverse frequency: average them.
 
     Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
+
+    Example: structviews vectors corpus.parsed -o taught.vec --teacher sentence-transformers/all-MiniLM-L6-v2
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.pretrained.teacher import Teacher
     from structviews.runtime.files import writing
     from structviews.words.learning import check_name, learn_file
 
     check_writable(out)
     config = Word2VecConfig(**flags)
+    for name in flags.keys() & TRAINED_BY if teacher else ():
+        raise InputError(f"--teacher takes no --{name}, as nothing is trained: leave one of them out")
+    job = ("reading", "words") if teacher else ("learning", "sentences")
     check_name(out, config)
-    with resuming(), writing(out), rate_bar(errors, "learning", "sentences") as progress:
+    with resuming(), writing(out), rate_bar(errors, *job) as progress:
         progress.stage("counting the words")
-        n_words = learn_file(out, ParsedCorpus.open(corpus), config, progress)
+        given = Teacher.open(teacher) if teacher else None
+        n_words = learn_file(out, ParsedCorpus.open(corpus), config, progress, given)
     say(f"{out}: {counted(n_words, 'word')}, {counted(config.dim, 'dimension')}")
     channel = f"--channels fixed --vectors {typeable(out)}"
     suggest("Next, train on these words:", f"structviews train --views dep,const {channel}")

@@ -18,6 +18,7 @@ from torch import Tensor
 from structviews.errors import InputError
 from structviews.pretrained.alignment import as_texts
 from structviews.pretrained.encoder_name import HUB_ID
+from structviews.pretrained.loading import without_notices
 from structviews.runs.settings_file import TeacherModel
 from structviews.runtime.device import best_device, move, multiplies_half
 from structviews.runtime.files import file_hash
@@ -43,11 +44,13 @@ class PublishedModel:
     def network(self) -> Any:
         """The loaded ``SentenceTransformer``."""
         try:
-            from sentence_transformers import SentenceTransformer  # noqa: PLC0415 - an extra
+            import transformers  # noqa: PLC0415 - an extra
+            from sentence_transformers import SentenceTransformer  # noqa: PLC0415
         except ImportError:
             raise InputError(f"{TRANSFORMER} is not installed: pip install 'structviews[{TRANSFORMER}]'") from None
         try:
-            return SentenceTransformer(str(self.folder), device=best_device().type, local_files_only=True)
+            with without_notices(transformers):
+                return SentenceTransformer(str(self.folder), device=best_device().type, local_files_only=True)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             raise InputError(f"{self.folder}: not a model that {TRANSFORMER} can load: {reason(error)}") from None
 
