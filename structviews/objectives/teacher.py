@@ -3,6 +3,7 @@
 Shapes: B sentences in the batch, D dimension of a view's vector, T of the teacher's.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -50,11 +51,6 @@ class TeacherConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.teacher:
-            raise InputError(
-                "objective = teacher: give the folder of a sentence-transformers model, or its id on the Hugging Face "
-                "Hub, with --teacher"
-            )
         if not self.cosine_weight and not self.similarity_weight:
             raise InputError(
                 "cosine_weight = 0, similarity_weight = 0: nothing is learnt from the teacher: give one of them"
@@ -80,7 +76,7 @@ class TeacherAgreement(Objective):
     example: ClassVar[str] = "dep,const"
     Config = TeacherConfig
     extra_names: ClassVar[tuple[str, ...]] = ("teacher",)
-    report: ClassVar[str] = "loss {loss:.3f}, cosine with the teacher {teacher_cosine:.3f}"
+    report: ClassVar[str] = "loss {loss:.3f} (chance {chance_loss:.3f}), cosine with the teacher {teacher_cosine:.3f}"
     needs = frozenset({"teacher"})
 
     def __init__(self, inputs: Inputs, config: TeacherConfig) -> None:
@@ -103,10 +99,16 @@ class TeacherAgreement(Objective):
         students = [F.normalize(each, dim=1) for each in (mapped if len(mapped) == 1 else [*mapped, mean(mapped)])]
         teacher = F.normalize(context.teacher.to(views[0].dtype), dim=1)
         cosines = torch.stack([(each * teacher).sum(dim=1).mean() for each in students])
-        divergences = torch.stack([self._divergence(each, teacher) for each in students])
+        # KL(p_i || q_i), the mean over the sentences.
+        wanted = self._log_similarities(teacher)
+        found = [self._log_similarities(each) for each in students]
+        divergences = torch.stack([F.kl_div(each, wanted, reduction="batchmean", log_target=True) for each in found])
         loss = self.config.cosine_weight * (1 - cosines.mean()) + self.config.similarity_weight * divergences.mean()
+        # Of equal vectors, whose cosines are 0 and whose similarities are all the same.
+        uniform = math.log(max(len(teacher) - 1, 1)) + (wanted.exp() * wanted).sum(dim=1).mean()
         metrics = {
             "loss": loss.detach(),
+            "chance_loss": self.config.cosine_weight + self.config.similarity_weight * uniform,
             "teacher_cosine": cosines[-1].detach(),
             "teacher_divergence": divergences[-1].detach(),
             "anchors": teacher.new_tensor(len(teacher)),
@@ -114,13 +116,10 @@ class TeacherAgreement(Objective):
         if self.pairwise:
             of_pairs, own = self.pairwise(views, context)
             loss = loss + self.config.pairwise_weight * of_pairs
-            metrics |= {"loss": loss.detach(), "pairwise_loss": own["loss"], "pairwise_accuracy": own["accuracy"]}
+            metrics["loss"] = loss.detach()
+            metrics["chance_loss"] += self.config.pairwise_weight * own["chance_loss"]
+            metrics |= {f"pairwise_{name}": own[name] for name in ("loss", "accuracy")}
         return loss, metrics
-
-    def _divergence(self, student: Tensor, teacher: Tensor) -> Tensor:
-        """``KL(p_i || q_i)``, the mean over the sentences."""
-        wanted, found = (self._log_similarities(each) for each in (teacher, student))
-        return F.kl_div(found, wanted, reduction="batchmean", log_target=True)
 
     def _log_similarities(self, vectors: Tensor) -> Tensor:
         """The log of each sentence's softmax ``(B, B)`` over its similarities with the others."""

@@ -48,7 +48,12 @@ class Inputs:
         words = config.words
         self.vectors = WordVectors.open(words.vectors, progress) if FIXED in words.channels else None
         self.encoder = FrozenEncoder.open(words.encoder, words.pooling) if words.encoder else None
-        named = getattr(config.objective.options, "teacher", "")
+        named = getattr(config.objective.options, "teacher", None)
+        if named == "":
+            raise InputError(
+                f"objective = {config.objective.name}: give the folder of a sentence-transformers model, or its id on "
+                "the Hugging Face Hub, with --teacher"
+            )
         self.teacher = Teacher.open(named) if named else None
         self.corpus = ParsedCorpus.open(config.data.corpus)
         encoder, teacher = self.encoder and self.encoder.identity, self.teacher and self.teacher.described

@@ -14,7 +14,7 @@ from structviews.objectives.objective import Context, ContextWords, Inputs, cont
 from structviews.runs.config import TrainConfig
 from structviews.settings import settings_of
 
-B, DIM, WORD_DIM, VOCABULARY = 7, 4, 3, 11
+B, DIM, WORD_DIM, VOCABULARY, TEACHER_DIM = 7, 4, 3, 11, 5
 DOCUMENT = torch.tensor([0, 0, 0, 1, 1, 1, 2])
 POSITION = torch.tensor([0, 1, 2, 0, 1, 5, 0])
 # Settings in which an objective works in another way than by default.
@@ -37,6 +37,8 @@ OTHERS = [
     ("generative", {"draw": "batch"}),
     ("skip-thought", {"conditioning": "start", "output_layers": 2}),
     ("simcse", {"head": False}),
+    *(("teacher", {name: 0}) for name in ("cosine_weight", "similarity_weight")),
+    ("teacher", {"pairwise_weight": 0.5}),
 ]
 every_name = pytest.mark.parametrize("name", OBJECTIVES)
 every_objective = pytest.mark.parametrize(
@@ -49,16 +51,22 @@ every_objective = pytest.mark.parametrize(
 def views_of(name, settings=None):
     """As few views as the objective takes."""
     agreement = (settings or {}).get("agreement", "multi")
+    if (settings or {}).get("pairwise_weight"):
+        return ("seq", "seq")
     return ("seq",) * (2 - (agreement == "single") if name == "consensus" else OBJECTIVES[name].min_views)
 
 
 def make(name, settings):
     """The objective, and vectors of its views."""
     views = views_of(name, settings)
-    inputs = Inputs(views, (DIM,) * len(views), WORD_DIM, torch.arange(VOCABULARY), VOCABULARY)
+    inputs = Inputs(views, (DIM,) * len(views), WORD_DIM, torch.arange(VOCABULARY), VOCABULARY, TEACHER_DIM)
     objective = create_objective(name, inputs, **settings).double()
     encoded = objective.passes * views
     return objective, [torch.randn(B, DIM, dtype=torch.float64, requires_grad=True) for _ in encoded]
+
+
+def reads_neighbours(objective, settings):
+    return objective.reads_neighbours(objective.Config(**settings))
 
 
 def context(document=DOCUMENT, position=POSITION):
@@ -72,6 +80,7 @@ def context(document=DOCUMENT, position=POSITION):
         torch.arange(n).clamp(max=4),
         next_indices(document, position),
         ContextWords(distinct, torch.arange(len(sentence)) % 4, sentence, table, np.arange(1, n + 1), table[distinct]),
+        torch.randn(n, TEACHER_DIM, dtype=torch.float64),
     )
 
 
@@ -118,7 +127,7 @@ def test_every_view_and_parameter_learns(name, settings):
 @pytest.mark.parametrize("n", [1, 3])
 def test_a_batch_without_contexts_teaches_nothing(name, settings, n):
     objective, views = make(name, settings)
-    if not objective.reads_neighbours:
+    if not reads_neighbours(objective, settings) or name == "teacher":
         pytest.skip("learns from each sentence by itself")
     views = [view[:n].detach().requires_grad_() for view in views]
     loss, metrics = objective(views, context(torch.arange(n), torch.zeros(n, dtype=torch.int64)))
@@ -139,7 +148,7 @@ def test_chance_is_what_equal_vectors_reach(name, settings, document):
     facts = replace(context(document), same=torch.arange(B))  # nothing is masked
     loss, metrics = objective.eval()([torch.zeros_like(view) for view in views], facts)
     assert metrics["chance_loss"].item() == pytest.approx(loss.item(), rel=1e-6)
-    if "chance_accuracy" in metrics and objective.reads_neighbours:
+    if "chance_accuracy" in metrics and reads_neighbours(objective, settings):
         reach = settings.get("window", 2 * B) // 2
         others = [sum(j != i for j in range(max(i - reach, 0), min(i + reach, B))) for i in range(B)]
         contexts = [row[row >= 0] for row in facts.neighbours]
@@ -192,7 +201,9 @@ def test_its_options_are_settings_of_a_run(name):
     assert isinstance(config.objective.options, OBJECTIVES[name].Config)
     assert own <= config.flat().keys()
     assert config.table()["objective"].get(name, {}).keys() == own
-    inputs = Inputs(config.views.names, (DIM,) * len(config.views.names), WORD_DIM, n_words=VOCABULARY)
+    inputs = Inputs(
+        config.views.names, (DIM,) * len(config.views.names), WORD_DIM, n_words=VOCABULARY, teacher_dim=TEACHER_DIM
+    )
     objective = OBJECTIVES[name].create(name, inputs, config.objective.options)
     assert tuple(objective.extra_views()) == OBJECTIVES[name].extra_names
 
