@@ -193,11 +193,6 @@ def parse_into(
     return corpus
 
 
-@parser_app.callback()
-def group() -> None:
-    """Download models for other libraries' parsers."""
-
-
 @parser_app.command("download")
 def download_models(
     library: Annotated[str, typer.Argument(help="stanza, benepar or spacy.")],

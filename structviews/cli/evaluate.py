@@ -306,7 +306,15 @@ def table_of_runs(
     if matrix:
         if intervals or published or format != "rich":
             raise InputError("--matrix takes no option but --picture: leave out --format, --intervals and --published")
-        print_matrix(runs, matrix, picture)
+        from structviews.evaluation.scores import heatmap
+        from structviews.runtime.pictures import write_picture
+
+        found = heatmap.view_matrix(runs, matrix)
+        if picture:
+            write_picture(picture, lambda: heatmap.picture(found))
+        console.print(heatmap.as_rich(found))
+        for remark in found.notes:
+            explain(remark)
     elif picture:
         raise InputError(f"--picture {picture}: draws a single task: choose it with --matrix TASK")
     else:
@@ -329,19 +337,6 @@ def print_scores(runs: list[Path], format: str, intervals: bool = False, publish
             explain(remark)
         for note in table.notes:  # unbroken, for the commands in them
             say(note)
-
-
-def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
-    """Print a task's scores as a matrix of views, and draw them if ``picture`` is given."""
-    from structviews.evaluation.scores import heatmap
-    from structviews.runtime.pictures import write_picture
-
-    matrix = heatmap.view_matrix(runs, task)
-    if picture:
-        write_picture(picture, lambda: heatmap.picture(matrix))
-    console.print(heatmap.as_rich(matrix))
-    for remark in matrix.notes:
-        explain(remark)
 
 
 @app.command("compare")

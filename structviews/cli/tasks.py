@@ -173,15 +173,13 @@ def make_probing_tasks(
 
     Example: structviews tasks make-probing corpus.parsed -o probing
     """
-    from rich.table import Column
-
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.evaluation.probing.probing_tasks import make_tasks
-    from structviews.runtime.terminal import Table
+    from structviews.runtime.terminal import number_table
 
     with stages() as tell:
         outcomes = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
-    table = Table("task", *(Column(name, justify="right") for name in ("train", "dev", "test", "classes")))
+    table = number_table(["task"], ["train", "dev", "test", "classes"])
     for each in outcomes:
         if not each.reason:
             table.add_row(each.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))

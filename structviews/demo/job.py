@@ -33,10 +33,8 @@ Train on your own text (UTF-8, one sentence per line or running prose):
 def run_demo(folder: Path, console: Console) -> Table:
     """Build a corpus, parse it, train four pairs of views on it, and print a table of them on held-out documents.
 
-    Completed steps of an earlier call with the same folder are reused.
-
-    Raises:
-        InputError: if the folder is a file, or the standard library has no documentation to read.
+    Completed steps of an earlier call with the same folder are reused. Raises InputError if the folder is a file, or
+    the standard library has no documentation to read.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file: give a folder with --out")

@@ -17,6 +17,7 @@ from structviews.hub.portable import read_sources, summed, trained_parts
 from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
 from structviews.runs.weights import load_vocabularies
+from structviews.runtime.machine import require
 from structviews.runtime.wording import as_block, as_code, as_text
 from structviews.words import CONTEXTUAL
 
@@ -41,6 +42,9 @@ def model_card(
 ) -> str:
     """Render a model card: Markdown with a YAML header, in the Hub's format.
 
+    Raises InputError if the ``hub`` extra is not installed, a baseline lacks a score, or the run's sources cannot be
+    read.
+
     Args:
         run, embedder: a folder that ``stage`` made, with the scores to report, and the loaded run.
         repo: the model's name on the Hub, or in the package, with which it comes if it is ``bundled``.
@@ -48,16 +52,11 @@ def model_card(
         baselines: runs to compare scores with, which are then shown with their intervals.
         published: name of a model of the papers whose scores are shown beside, as in ``structviews table --published``.
         about: Markdown, sections of their own.
-
-    Raises:
-        InputError: if the ``hub`` extra is not installed, a baseline lacks a score, or the run's sources cannot be
-            read.
     """
-    try:
-        from huggingface_hub import ModelCardData  # noqa: PLC0415 - an extra
-        from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
-    except ImportError as error:
-        raise InputError(f"{error.name} is not installed: pip install 'structviews[hub]'") from None
+    for package in ("huggingface_hub", "jinja2"):
+        require(package, "a model card", "hub")
+    from huggingface_hub import ModelCardData  # noqa: PLC0415 - an extra
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
 
     parts = list(map(_part, trained_parts(run)))
     compared = []

@@ -14,13 +14,13 @@ from structviews.batches.reader import prefetch
 from structviews.errors import InputError
 from structviews.runs.config import TrainConfig
 from structviews.runtime.files import creating
-from structviews.runtime.machine import keep_freed_memory
+from structviews.runtime.machine import keep_freed_memory, require
 from structviews.runtime.processes import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal, rate_bar, say
 from structviews.training.checkpoint import Progress, is_finished, mark, open_run
 from structviews.training.data import Inputs, Step
 from structviews.training.ranks import Ranks
-from structviews.training.reporting import Reporter, cosines, require_tensorboard
+from structviews.training.reporting import Reporter, cosines
 from structviews.training.trainer import Training, flat, training_bytes
 from structviews.words import CONTEXTUAL
 
@@ -58,7 +58,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             return run
         keep_freed_memory()
         if config.monitoring.tensorboard:
-            require_tensorboard()
+            require("tensorboardX", "--tensorboard", "tensorboard")
         with rate_bar(console, run.name, "steps", percent=False) as bar:
             bar.stage("reading the corpus")
             training = Training(config, ranks, inputs)
