@@ -62,18 +62,12 @@ class Pool(NamedTuple):
 
 @dataclass(frozen=True)
 class Examples:
-    """The k examples of a task, by part.
+    """The k examples of a task, by part."""
 
-    Attributes:
-        parts, labels: (k,) part and label of each; labels are strings.
-        texts: the sentences, or first and second sentences of pairs.
-        intact: pool sentences that are used unaltered, any number of arrays.
-    """
-
-    parts: Array
-    labels: Array
-    texts: list[Text]
-    intact: list[Array]
+    parts: Array  # (k,)
+    labels: Array  # (k,) strings
+    texts: list[Text]  # the sentences, or first and second sentences of pairs
+    intact: list[Array]  # pool sentences that are used unaltered, any number of arrays
 
     @property
     def counts(self) -> Array:

@@ -300,10 +300,8 @@ def score_run(
 ) -> Iterator[bool]:
     """Score a run on what ``read_tasks`` found, save the scores in its folder, and yield whether each task has one.
 
-    Args:
-        ensemble: for a joined run, average the members' predictions instead of joining their vectors.
-        trees: trees of the task sentences; by default the run's own parser parses them.
-        save_vectors: folder for the vectors and their sentences, ``RUN.npy`` and ``RUN.txt``.
+    An ``ensemble`` averages the predictions of a joined run's members. Without ``trees``, the run's own parser parses
+    the sentences. ``save_vectors`` is a folder for these and their vectors, ``RUN.txt`` and ``RUN.npy``.
     """
     embedder, vectors, file = scored_vectors(run, scored, protocol, ensemble)
     similarity = embedder.for_similarity()
