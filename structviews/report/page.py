@@ -117,14 +117,15 @@ def write_report(
         )
     shown, reason = None, ""
     try:
-        if not corpus and not (corpus := corpus_of(runs)).exists():
-            raise InputError(f"the corpus {corpus} does not exist: give one with --corpus")
+        source = corpus or corpus_of(runs)
+        if not (corpus or source.exists()):
+            raise InputError(f"the corpus {source} does not exist: give one with --corpus")
     except InputError as error:
         if labels:
             raise InputError(f"--labels {labels}: {error}") from None
         reason = str(error)
     else:
-        pool = Pool(corpus, tokenised)
+        pool = Pool(source, tokenised)
         shown = show_sentences(dict(zip(names, runs, strict=True)), pool, labels, queries, precision, progress)
     progress("drawing")
     table = score_table(runs)
