@@ -5,22 +5,8 @@ from typing import Annotated
 
 import typer
 
+from structviews.cli import options
 from structviews.cli.console import console, errors, explain, inform, say, stages, suggest, typeable
-from structviews.cli.options import (
-    Corpus,
-    ForSimilarity,
-    NewFolder,
-    OwnRun,
-    OwnRuns,
-    Precision,
-    Probing,
-    Seed,
-    Senteval,
-    Tasks,
-    Tokenised,
-    check_writable,
-    sentences_of_tasks,
-)
 from structviews.errors import unknown
 from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
@@ -32,15 +18,15 @@ app.add_typer(tasks_app, name="tasks")
 
 @tasks_app.command("retrieval")
 def retrieve_neighbours(
-    runs: OwnRuns,
+    runs: options.OwnRuns,
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the runs'")] = None,
     candidates: Annotated[
         int | None,
         typer.Option(min=2, help="Number of candidate sentences.", show_default="1000, or fewer for a small corpus"),
     ] = None,
     max_sentences: Annotated[int, typer.Option(help="Most sentences to sample, in whole documents.")] = 20_000,
-    similarity: ForSimilarity = False,
-    precision: Precision = "auto",
+    similarity: options.ForSimilarity = False,
+    precision: options.Precision = "auto",
 ) -> None:
     """Find each sentence's successor among candidates.
 
@@ -77,7 +63,7 @@ def retrieve_neighbours(
 
 @tasks_app.command("captions")
 def retrieve_captions(
-    runs: OwnRuns,
+    runs: options.OwnRuns,
     images: Annotated[
         Path, typer.Option(help="Folder with train, dev and test, each as .npz and .jsonl (see docs/retrieval.md).")
     ],
@@ -87,7 +73,7 @@ def retrieve_captions(
     protocol: Annotated[
         str, typer.Option(help="How the joint space is trained: senteval, or kiros (skip-thoughts, quick-thoughts).")
     ] = "senteval",
-    precision: Precision = "auto",
+    precision: options.Precision = "auto",
 ) -> None:
     """Retrieve captions from images and images from captions.
 
@@ -126,12 +112,12 @@ def retrieve_captions(
 
 @tasks_app.command("analogies")
 def score_analogies(
-    run: OwnRun,
+    run: options.OwnRun,
     tuples: Annotated[Path, typer.Option(help="Analogies, one per line: four tab-separated sentences.")],
     pool: Annotated[Path, typer.Option(help="Other candidates: one sentence per line, or a parsed corpus.")],
-    tokenised: Tokenised = False,
-    similarity: ForSimilarity = False,
-    precision: Precision = "auto",
+    tokenised: options.Tokenised = False,
+    similarity: options.ForSimilarity = False,
+    precision: options.Precision = "auto",
 ) -> None:
     """Score sentence analogies: A is to B as C is to D.
 
@@ -158,13 +144,13 @@ def score_analogies(
 
 @tasks_app.command("make-probing")
 def make_probing_tasks(
-    corpus: Corpus,
-    out: NewFolder,
+    corpus: options.Corpus,
+    out: options.NewFolder,
     size: Annotated[
         int, typer.Option(help="At most this many training examples per task; a tenth as many for dev and test.")
     ] = 100_000,
     sentences: Annotated[int, typer.Option(help="Read at most this many sentences, from random shards.")] = 1_000_000,
-    seed: Seed = 1,
+    seed: options.Seed = 1,
 ) -> None:
     """Make probing tasks from a corpus's sentences and trees.
 
@@ -193,9 +179,9 @@ def make_probing_tasks(
 @tasks_app.command("sentences")
 def write_sentences_of_tasks(
     out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.")],
-    senteval: Senteval = None,
-    probing: Probing = None,
-    tasks: Tasks = "",
+    senteval: options.Senteval = None,
+    probing: options.Probing = None,
+    tasks: options.Tasks = "",
 ) -> None:
     """Write the sentences of evaluation tasks, one per line.
 
@@ -205,7 +191,7 @@ def write_sentences_of_tasks(
     """
     from structviews.encoding.sentence_vectors import write_sentences
 
-    check_writable(out)
-    sentences = sentences_of_tasks(senteval, probing, tasks)
+    options.check_writable(out)
+    sentences = options.sentences_of_tasks(senteval, probing, tasks)
     write_sentences(out, sentences)
     say(f"{out}: {counted(len(sentences), 'sentence')}")
