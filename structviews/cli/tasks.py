@@ -82,32 +82,27 @@ def retrieve_captions(
 
     Example: structviews tasks captions runs/dep-const --images coco
     """
-    from structviews.evaluation.retrieval.captions import (
-        CAPTION_PROTOCOLS,
-        caption_table,
-        evaluate_captions,
-        read_captions,
-    )
+    from structviews.evaluation.retrieval import captions
     from structviews.evaluation.scores.results import CAPTION_TASK, save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
     from structviews.evaluation.senteval.suite import Scored, results_of, scored_vectors
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
-    if protocol not in CAPTION_PROTOCOLS:
-        raise unknown("protocol", protocol, CAPTION_PROTOCOLS)
-    trained_by, scored_by = CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
-    data = read_captions(images, trained_by.batch)
+    if protocol not in captions.CAPTION_PROTOCOLS:
+        raise unknown("protocol", protocol, captions.CAPTION_PROTOCOLS)
+    trained_by, scored_by = captions.CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
+    data = captions.read_captions(images, trained_by.batch)
     trees = TaskTrees(parsed) if parsed else None
     scored = []
     for run in runs:
         choice = Scored(flags=f" --precision {precision}", precision=precision)
         embedder, vectors, file = scored_vectors(run, choice, scored_by)
         with stages(f"{run.name}: ") as tell:
-            entry = evaluate_captions(embedder, data, trained_by, trees, tell)
+            entry = captions.evaluate_captions(embedder, data, trained_by, trees, tell)
         results = results_of({CAPTION_TASK: entry}, protocol=scored_by) | {"dim": entry["dim"]}
         save_results(run, results | vectors, file)
         scored.append((run.name, entry))
-    console.print(caption_table(scored))
+    console.print(captions.caption_table(scored))
 
 
 @tasks_app.command("analogies")

@@ -394,12 +394,7 @@ _INFERENCE: dict[type[RecurrentCell], type[_InferenceCell]] = {
 
 @torch.no_grad()
 def run_inference(
-    network: nn.RNNBase,
-    kind: type[RecurrentCell],
-    vectors: Tensor,
-    ids: WordIds,
-    packing: Packing,
-    states: bool = False,
+    network: nn.RNNBase, kind: type[RecurrentCell], vectors: Tensor, ids: WordIds, packing: Packing, states: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Final states ``(B, D H)``; on request also the states ``(n, D H)``; both in the order of the text.
 

@@ -126,11 +126,7 @@ def _take_steps(training: Training, start: Progress, reporter: Reporter, monitor
 
 
 def sweep_jobs(
-    sets: Sequence[tuple[str, ...]],
-    seeds: int,
-    folder: Path,
-    settings: Mapping[str, Any],
-    base: TrainConfig | None = None,
+    sets: Sequence[tuple[str, ...]], seeds: int, folder: Path, settings: Mapping[str, Any], base: TrainConfig | None
 ) -> list[TrainConfig]:
     """The settings of all runs, by seed from 1, so that the first complete table is ready early.
 

@@ -140,9 +140,9 @@ def evaluate_each(
     encoder: TaskEncoder,
     tasks: Sequence[Task],
     *,
-    protocol: Protocol = SENTEVAL,
-    similarity: TaskEncoder | None = None,
-    progress: OnStage = lambda stage: None,
+    protocol: Protocol,
+    similarity: TaskEncoder | None,
+    progress: OnStage,
 ) -> Iterator[dict[str, Any]]:
     """Yield the results of each task as soon as it is scored; ``similarity`` encodes the similarity tasks instead."""
     tasks = [protocol.seen(task) for task in tasks]
