@@ -21,8 +21,6 @@ from structviews.runtime.machine import require
 from structviews.runtime.wording import as_block, as_code, as_text
 from structviews.words import CONTEXTUAL
 
-TEMPLATE = "model_card.md"
-
 
 def model_name(repo: str) -> str:
     """The model's name in a repository name."""
@@ -79,7 +77,7 @@ def model_card(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     environment.filters |= {"text": as_text, "code": as_code, "block": as_block}
-    template = environment.from_string(files("structviews.hub").joinpath(TEMPLATE).read_text("utf-8"))
+    template = environment.from_string(files("structviews.hub").joinpath("model_card.md").read_text("utf-8"))
     return template.render(
         header=header.to_yaml(),
         name=model_name(repo),

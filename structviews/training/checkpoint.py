@@ -119,9 +119,7 @@ def is_finished(config: TrainConfig, parsed: Parsed) -> bool:
     """Whether the run's folder holds this same run on the same data, fully trained."""
     run = Path(config.data.out)
     progress = read_progress(run) if (run / CONFIG).is_file() else None
-    if progress is None or not progress.finished:
-        return False
-    return not _difference(config, parsed)
+    return progress is not None and progress.finished and not _difference(config, parsed)
 
 
 def open_run(config: TrainConfig, parsed: Parsed) -> Path:

@@ -167,12 +167,9 @@ def estimate(config: TrainConfig) -> Estimate:
     training.step(*first.batches, words=first.words)  # warm-up: the first step also allocates memory
     began, sentences = time.monotonic(), []
     # With their batches, which take longer than the steps where they hold an encoder's states.
-    for step in islice(steps, STEPS):
+    for step in list(islice(steps, STEPS)) or [first]:  # there may be only one
         training.step(*step.batches, words=step.words)
         sentences.append(sum(map(len, step.batches)))
-    if not sentences:  # there is only one
-        training.step(*first.batches, words=first.words)
-        sentences.append(sum(map(len, first.batches)))
     seconds = (time.monotonic() - began) / len(sentences)
     parameters = sum(p.numel() for p in training.model.parameters())
     rate = sum(sentences) / len(sentences) / seconds

@@ -321,13 +321,7 @@ class TaskResult(NamedTuple):
 
 
 def make_tasks(
-    corpus: ParsedCorpus,
-    folder: Path,
-    *,
-    size: int = 100_000,
-    sentences: int = 1_000_000,
-    seed: int = 1,
-    progress: Callable[[str], None] = lambda stage: None,
+    corpus: ParsedCorpus, folder: Path, *, size: int, sentences: int, seed: int, progress: Callable[[str], None]
 ) -> list[TaskResult]:
     """Write every task that the corpus has enough examples for into a new or empty folder; InputError if there is none.
 

@@ -132,9 +132,7 @@ def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Pass
     return Passages(sentences, documents[rows], positions[rows], "all" if free.all() else "held out")
 
 
-def measure(
-    embedder: Embedder, passages: Passages, trials: Trials, progress: OnProgress | None = None
-) -> ContextScores:
+def measure(embedder: Embedder, passages: Passages, trials: Trials, progress: OnProgress) -> ContextScores:
     """Rank the candidates of each sentence by cosine; InputError if vectors are not finite."""
     vectors = embedder.encode(passages.sentences, show_progress_bar=progress)
     ranks = ranks_of_first(cosine_scores(vectors, trials))
