@@ -3,6 +3,7 @@
 import json
 import random
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,11 +15,13 @@ from structviews.corpus.format import Row
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.probing.probing_tasks import Pool, make_tasks, tree_depth
+from structviews.evaluation.probing.probing_tasks import Pool, tree_depth
+from structviews.evaluation.probing.probing_tasks import make_tasks as make_all
 from structviews.evaluation.senteval.tasks.finding import PROBING
 from structviews.parsing.binarise import unbinarise
 
 N = 4000
+make_tasks = partial(make_all, size=100_000, sentences=1_000_000, seed=1, progress=lambda stage: None)
 
 
 @pytest.fixture(scope="module")

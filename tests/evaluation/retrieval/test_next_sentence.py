@@ -85,7 +85,7 @@ def test_scores_are_those_of_plain_loops(folder):
     passages = next_sentence.read_passages([folder / "run-1"], opened(folder / "x.parsed"), 10**6)
     trials = passages.trials(20)
     embedder = Embedder.load(folder / "run-1")
-    scores = next_sentence.measure(embedder, passages, trials)
+    scores = next_sentence.measure(embedder, passages, trials, lambda done, total: None)
     vectors = embedder.encode(passages.sentences).astype(np.float64)
     ranks = []
     for anchor, candidates in zip(trials.anchors, trials.candidates, strict=True):
