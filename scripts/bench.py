@@ -5,10 +5,10 @@
 
 train     the tree encoders and the whole training step, beside recursion, DGL and one large matrix product
 encode    sentences to vectors, beside transformers of published sizes
+busy      encoding, parsing and serving beside other programs that use all cores
 parsers   the built-in parser beside other libraries' parsers at published sizes
 eval      the evaluation's classifiers beside scikit-learn
 loader    from a parsed corpus to batches, and its memory
-pipeline  the stages of `structviews encode`, and how long its processes wait
 ranks     training in several processes, beside one with as many threads
 serve     requests a second of `structviews serve`, and its behaviour under load
 states    contextual words: pieces, states of a frozen encoder, and batches with them

@@ -42,7 +42,6 @@ class Found:
         draws: their scores.
         trees: how other trees agree with the parser's, and the sizes of the corpora.
         stages: seconds of each stage.
-        discussion: what people say about it; see ``remarks``.
         stored: folder of all that is stored.
     """
 
@@ -50,14 +49,13 @@ class Found:
     draws: Draws
     trees: dict[str, Any]
     stages: dict[str, int]
-    discussion: str
     stored: Path
 
     @classmethod
     def read(cls, plan: Plan, stored: Path) -> "Found":
         """Read all that is stored of a study."""
         trees, stages = (json.loads((stored / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages"))
-        return cls(plan, Draws(plan, stored), trees, stages, remarks(stored, "discussion"), stored)
+        return cls(plan, Draws(plan, stored), trees, stages, stored)
 
 
 def remarks(stored: Path, name: str) -> str:
@@ -118,11 +116,14 @@ def differences(
     yield ""
 
 
-def compared(found: Found, pairs: Sequence[tuple[Row, Row]]) -> Iterator[str]:
-    """The table of the differences of pairs of rows."""
+def compared(
+    found: Found, pairs: Sequence[tuple[Row, Row]], head: str = "pairs", names: Sequence[str] = ()
+) -> Iterator[str]:
+    """The table of the differences of pairs of rows, by their titles or other names."""
     tested = verdicts(found.draws, [claim_between(*pair) for pair in pairs])
-    lines = [[each.claim.text, spread(each.difference), f"{each.p:.3f}"] for each in tested]
-    yield from table(["pairs", "difference", "p"], lines)
+    texts = names or [each.claim.text for each in tested]
+    lines = [[text, spread(each.difference), f"{each.p:.3f}"] for text, each in zip(texts, tested, strict=True)]
+    yield from table([head, "difference", "p"], lines)
     yield ""
 
 
@@ -140,7 +141,7 @@ def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
 
 def discussion(found: Found) -> Iterator[str]:
     """What people say about it."""
-    yield found.discussion
+    yield remarks(found.stored, "discussion")
 
 
 def probing(found: Found, name: Callable[[Row], str] = attrgetter("title")) -> Iterator[str]:
@@ -257,8 +258,7 @@ def draw_lines(
 def fit(draws: Draws, rows: Mapping[Row, float], score: str) -> np.ndarray:
     """Least squares of a score on a number, for each draw: ``(1 + B, 2)``, the constant and the slope."""
     numbers = np.stack([np.ones(len(rows)), list(rows.values())], axis=1)
-    found: np.ndarray = (np.linalg.pinv(numbers) @ np.stack([draws.of(row, score) for row in rows])).T
-    return found
+    return (np.linalg.pinv(numbers) @ np.stack([draws.of(row, score) for row in rows])).T
 
 
 def axes_of(height: float) -> "tuple[Figure, Axes]":

@@ -301,25 +301,22 @@ def size_page(found: Found) -> tuple[list[str], Callable[[], object]]:
     ]
     lines += [*table(["views", "sentences", "seeds", *names], rows), ""]
     lines += ["![The mean of the tasks by the size of the corpus, with fitted lines](../images/size.svg)", ""]
-    lines += gaps(draws, list(series.values()), sentences)
+    lines += gaps(found, list(series.values()))
     lines += [pages.remarks(found.stored, "size"), *extrapolated(draws, series)]
     far = float(np.log10(PUBLISHED))
     return lines, lambda: pages.draw_lines(draws, series, "sentences, powers of ten", fitted=SIZED, far=far)
 
 
-def gaps(draws: Draws, series: Sequence[Mapping[Row, float]], sentences: Mapping[str, int]) -> list[str]:
+def gaps(found: Found, series: Sequence[Mapping[Row, float]]) -> Iterator[str]:
     """How far the first pair is above the second one on each corpus."""
     first, second = ({row.sentences: row for row in rows} for rows in series)
-    asked = [claim_between(first[size], second[size]) for size in first if size in second]
-    rows = [
-        [f"{sentences[str(each.claim.terms[0][1].sentences)]:,}", spread(each.difference), f"{each.p:.3f}"]
-        for each in verdicts(draws, asked)
-    ]
-    lines = paragraph(
+    sizes = [size for size in first if size in second]
+    yield from paragraph(
         f"`{MAIN}` minus `{CONTROL}` in the mean of the tasks, on each of the corpora; p is corrected by Holm's "
         "method for this table."
     )
-    return [*lines, *table(["sentences", "difference", "p"], rows), ""]
+    names = [f"{found.trees['sentences'][str(size)]:,}" for size in sizes]
+    yield from pages.compared(found, [(first[size], second[size]) for size in sizes], "sentences", names)
 
 
 def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> list[str]:
@@ -356,8 +353,7 @@ def last_gain(draws: Draws, rows: Mapping[Row, float], score: str) -> np.ndarray
     larger = max(rows, key=lambda row: rows[row])
     # There may be less text than the largest corpora ask for, which are then the same.
     smaller = max((row for row in rows if rows[row] < rows[larger]), key=lambda row: rows[row])
-    found: np.ndarray = (draws.of(larger, score) - draws.of(smaller, score)) / (rows[larger] - rows[smaller])
-    return found
+    return (draws.of(larger, score) - draws.of(smaller, score)) / (rows[larger] - rows[smaller])
 
 
 def quality_page(found: Found) -> tuple[list[str], Callable[[], object]]:
