@@ -69,10 +69,6 @@ def test_a_transductive_representation_reads_all_lines_at_once(source, runs, tmp
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), expected, atol=1e-5)
 
 
-class Stopped(BaseException):
-    pass
-
-
 @contextmanager
 def interrupted(monkeypatch, after):
     """Let the encoding of the block ``after`` some others be cut short; the calls until then."""
@@ -81,7 +77,7 @@ def interrupted(monkeypatch, after):
     def stopping(self, *arguments, **options):
         calls.append(1)
         if len(calls) > after:
-            raise Stopped
+            raise KeyboardInterrupt
         return encode(self, *arguments, **options)
 
     with monkeypatch.context() as patched:
@@ -91,7 +87,7 @@ def interrupted(monkeypatch, after):
 
 def begin(monkeypatch, source, run, out, after, **options):
     """What an encoding leaves that is interrupted after some blocks."""
-    with interrupted(monkeypatch, after), pytest.raises(Stopped):
+    with interrupted(monkeypatch, after), pytest.raises(KeyboardInterrupt):
         encode(source, run, out, **options)
     assert not out.exists()
     (partial,) = partials(out.parent)

@@ -8,9 +8,9 @@ import sys
 import pytest
 import tiny_parsers
 from nltk.tree import Tree
+from shell import refused
 
 from structviews.corpus.sentence import InvalidSentence
-from structviews.errors import InputError
 from structviews.parsing.binarise import binarise, strip
 from structviews.parsing.libraries import errors_of, hash_files, sentence, surface
 from structviews.parsing.parser import Fault, Options
@@ -58,11 +58,7 @@ def copied(tiny_models, tmp_path):
 
 
 def failure(specification, folder, **options):
-    with pytest.raises(InputError) as caught:
-        load(specification, Options(**{"models": folder, "device": "cpu"} | options))
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+    return refused(load, specification, Options(**{"models": folder, "device": "cpu"} | options))
 
 
 # What all have in common.
