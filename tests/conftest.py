@@ -82,3 +82,25 @@ def topics(tmp_path_factory):
     from corpora import topic_corpus
 
     return topic_corpus(tmp_path_factory.mktemp("topics") / "x.parsed")
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """A block in which encoding some sentences is cut short ``after`` some others; the calls until then."""
+    from structviews.encoding.embedder import Embedder
+
+    @contextmanager
+    def cut(after):
+        calls, encode = [], Embedder.encode
+
+        def stopping(self, *arguments, **options):
+            calls.append(1)
+            if len(calls) > after:
+                raise KeyboardInterrupt
+            return encode(self, *arguments, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Embedder, "encode", stopping)
+            yield calls
+
+    return cut

@@ -100,34 +100,23 @@ def test_a_parsed_corpus_is_a_pool_with_its_trees(tmp_path):
     assert Pool(tmp_path / "x.parsed", tokenised=True).read("don't  x") == ("don't x", ("don't", "x"))
 
 
-class Interrupts:
-    """An embedder that counts, and stops after some calls."""
-
-    def __init__(self, embedder, calls=10**6):
-        self.embedder, self.calls, self.encoded = embedder, calls, 0
-        self.dim, self.description = embedder.dim, embedder.description
-
-    def encode(self, sentences, **options):
-        if not self.calls:
-            raise KeyboardInterrupt
-        self.calls, self.encoded = self.calls - 1, self.encoded + len(sentences)
-        return self.embedder.encode(sentences, **options)
-
-
-def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkeypatch):
+def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkeypatch, interrupted):
     monkeypatch.setattr(candidates, "AT_ONCE", 7)
     opened = Pool(write_corpus(tmp_path / "x.parsed", topic_rows(documents=5)))
     embedder = Embedder.load(run)
     path = vectors_path(opened, run, embedder)
-    expected = np.concatenate([embedder.encode(opened.sentences(i, i + 7)) for i in range(0, len(opened), 7)])
-    with pytest.raises(KeyboardInterrupt):
-        pool_vectors(opened, run, Interrupts(embedder, 3))
-    rest, seen = Interrupts(embedder), []
-    np.testing.assert_array_equal(pool_vectors(opened, run, rest, lambda *done: seen.append(done)), expected)
-    assert rest.encoded == len(opened) - 21
+    blocks = [embedder.encode(opened.sentences(i, i + 7)) for i in range(0, len(opened), 7)]
+    expected, seen = np.concatenate(blocks), []
+    with interrupted(3), pytest.raises(KeyboardInterrupt):
+        pool_vectors(opened, run, embedder)
+    with interrupted(len(blocks)) as calls:
+        found = pool_vectors(opened, run, embedder, lambda *done: seen.append(done))
+    np.testing.assert_array_equal(found, expected)
+    assert len(calls) == len(blocks) - 3
     assert seen[-1] == (len(opened), len(opened))
     assert set(path.parent.iterdir()) == {path, path.with_suffix(".digests")}
-    vectors = pool_vectors(opened, run, Interrupts(embedder, 0))
+    with interrupted(0):
+        vectors = pool_vectors(opened, run, embedder)
     assert isinstance(vectors, np.memmap)
     np.testing.assert_array_equal(vectors, expected)
     assert path.read_bytes()[-expected.nbytes :] == expected.tobytes()
