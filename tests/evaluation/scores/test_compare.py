@@ -5,9 +5,7 @@ import json
 import numpy as np
 import pytest
 import test_tables
-from typer.testing import CliRunner
 
-from structviews.cli.app import app
 from structviews.errors import InputError
 from structviews.evaluation.scores.compare import compare_runs
 from structviews.evaluation.scores.results import load_predictions, load_results, save_results
@@ -40,7 +38,7 @@ def make_run(root, name, tasks=("MR", "STS14"), wrong=40):
     return run
 
 
-def test_each_task_has_its_difference_interval_and_p(tmp_path):
+def test_each_task_has_its_difference_interval_and_p(tmp_path, does):
     first, second = make_run(tmp_path, "a", wrong=20), make_run(tmp_path, "b", wrong=60)
     found = compare_runs(first, second)
     (task, score, each, adjusted), (*sts, other, less) = found.rows
@@ -55,10 +53,9 @@ def test_each_task_has_its_difference_interval_and_p(tmp_path):
     parts = [np.corrcoef(*pair)[0, 1] for pair in predictions]
     assert other.first == pytest.approx(np.mean(parts))
     assert other.p == less  # the largest is not adjusted
-    shown = CliRunner().invoke(app, ["compare", str(first), str(second)])
-    assert shown.exit_code == 0, shown.output
-    assert all(text in shown.output for text in ("+10.0", "0.001", "Holm"))
-    assert "…" not in shown.output
+    shown = does("compare", first, second)
+    assert all(text in shown for text in ("+10.0", "0.001", "Holm"))
+    assert "…" not in shown
     (_, _, turned, _), *_ = compare_runs(second, first).rows
     assert [turned.low, turned.high] == pytest.approx([-each.high, -each.low], abs=0.3)
 
