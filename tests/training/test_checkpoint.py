@@ -1,9 +1,9 @@
 import pickle
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
+from unpickled import Touch
 
 from structviews.errors import InputError
 from structviews.runs.weights import load_weights, write_weights
@@ -72,16 +72,6 @@ def refused(run, message, width=3):
 
 def test_files_of_another_model_are_one_line(run):
     refused(run, r"has shape|size mismatch", width=4)
-
-
-class Touch:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 @pytest.mark.parametrize(
