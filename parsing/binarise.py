@@ -44,8 +44,7 @@ AnyTree: TypeAlias = Any
 def read_tree(text: str) -> Tree:
     """The tree of a text such as ``(S (NP (DT the) (NN end)))``.
 
-    Raises:
-        ValueError: if the text is not one tree in brackets.
+    Raises ValueError if the text is not one tree in brackets.
     """
     whole = Tree("")
     open_nodes = [whole]
@@ -80,8 +79,7 @@ class BinaryTree(NamedTuple):
 def strip(tree: AnyTree) -> Tree:
     """The tree without function labels, traces, emptied nodes and its ``ROOT`` wrapper.
 
-    Raises:
-        InvalidSentence: if the tree has no words but traces.
+    Raises InvalidSentence if the tree has no words but traces.
     """
     stripped = _strip(tree)
     if stripped is None:

@@ -108,10 +108,8 @@ def _contract(
     """Contract the cycle through ``node`` into one node, in each of R sentences, whose indices are ``rows``.
 
     The best edge into the cycle replaces one of the cycle's edges, and each outside node takes the best of
-    the cycle's members as head. The other members keep no edges, and so get head 0.
-
-    Returns:
-        The scores, and what turns heads ``(B, L)`` in the contracted graphs into those in the original ones, in place.
+    the cycle's members as head. The other members keep no edges, and so get head 0. Returns the scores, and what turns
+    heads ``(B, L)`` in the contracted graphs into those in the original ones, in place.
     """
     each = np.arange(len(rows))
     inside = np.zeros(heads.shape, dtype=bool)
@@ -140,22 +138,18 @@ def _contract(
 
 @dataclass(frozen=True)
 class BinaryTrees:
-    """Binary trees over sentences: their N internal nodes, sentence by sentence, in post-order.
+    """Binary trees over sentences: their N internal nodes, sentence by sentence, in post-order; ``(N,)`` each.
 
-    Attributes, each ``(N,)``:
-        sentence, start, split, end: its sentence, its first word, that of its right child, and the word after its last.
-        left, right: its children; in a sentence, words are nodes ``0 .. n_b - 1`` and internal nodes
-            ``n_b .. 2 n_b - 2``.
-        whole: whether it is a right child or the root, and therefore a constituent.
+    In a sentence, words are the nodes ``0 .. n_b - 1`` and internal nodes ``n_b .. 2 n_b - 2``.
     """
 
     sentence: np.ndarray
-    start: np.ndarray
-    split: np.ndarray
-    end: np.ndarray
-    left: np.ndarray
+    start: np.ndarray  # its first word
+    split: np.ndarray  # the first word of its right child
+    end: np.ndarray  # the word after its last
+    left: np.ndarray  # its children
     right: np.ndarray
-    whole: np.ndarray
+    whole: np.ndarray  # whether it is a right child or the root, and therefore a constituent
 
 
 def cky(scores: np.ndarray, lengths: np.ndarray) -> BinaryTrees:

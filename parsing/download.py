@@ -14,10 +14,7 @@ def download(name: str, model: str, options: Options) -> None:
     """Download the models of a library's parser, one of ``DOWNLOADERS``: to a folder if ``options`` have one.
 
     The model is a stanza package, a benepar model or a spaCy pipeline; empty for the language's default, which spaCy
-    does not have.
-
-    Raises:
-        InputError: if there is no such library or model, or it cannot be reached or written.
+    does not have. Raises InputError if there is no such library or model, or it cannot be reached or written.
     """
     if name not in DOWNLOADERS:
         raise InputError(f"{name!r} is not a library with models to download: choose one of {', '.join(DOWNLOADERS)}")

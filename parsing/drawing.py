@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
@@ -61,10 +61,8 @@ def choose(
     """Choose sentences of a corpus; return them, and a note for the user, which may be empty.
 
     A single ``sentence`` by its number, or the first ones or a ``random`` number of those that contain ``grep``
-    (ignoring case, words joined by spaces), each with the kind of ``tree``, or all kinds that it has.
-
-    Raises:
-        InputError: if there is no such sentence or tree.
+    (ignoring case, words joined by spaces), each with the kind of ``tree``, or all kinds that it has. Raises InputError
+    if there is no such sentence or tree.
     """
     if sentence is not None:
         if grep is not None or random is not None:
@@ -133,7 +131,7 @@ def arrange(pictures: list[list[str]], width: int) -> list[str] | None:
     first, second = pictures
     column = columns_of(first) + BETWEEN
     if column + columns_of(second) <= width:
-        return [(padded(a, column) + b).rstrip() for a, b in zip_longest(first, second, fillvalue="")]
+        return [(set_cell_size(a, column) + b).rstrip() for a, b in zip_longest(first, second, fillvalue="")]
     return [*first, "", *second] if max(map(columns_of, pictures)) <= width else None
 
 
@@ -193,7 +191,7 @@ def draw_dependencies(sentence: ParsedSentence, width: int = 0) -> list[str]:
     widths = [columns_of(column) for column in columns]
     lines = []
     for arcs, *texts in zip(draw_arcs(sentence.heads), *columns, strict=True):
-        cells = [padded(guarded(text), width) for text, width in zip(texts, widths, strict=True)]
+        cells = [set_cell_size(guarded(text), width) for text, width in zip(texts, widths, strict=True)]
         lines.append(f"{arcs} {'  '.join(cells)}".rstrip())
     return ["dependency tree", *lines, level_sizes(sentence.dependency_heights, "words")]
 
@@ -253,11 +251,6 @@ def printable(text: str) -> str:
 def guarded(text: str) -> str:
     """Wrap a right-to-left word in marks that keep it from running into its neighbours."""
     return f"{LEFT_TO_RIGHT_MARK}{text}{LEFT_TO_RIGHT_MARK}" if is_right_to_left(text) else text
-
-
-def padded(text: str, width: int) -> str:
-    """Pad a text with spaces to ``width`` columns."""
-    return text + " " * (width - cell_len(text))
 
 
 def is_right_to_left(text: str) -> bool:

@@ -35,10 +35,8 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
 
     Without dependency trees the first file has no heads; without constituency trees there is no second file. What the
     corpus keeps of treebank files is written as it was; if it keeps a whole file of brackets, that is the only one.
-    ``progress`` is called with the number of finished shards and their total, over all files.
-
-    Raises:
-        InputError: if a file already exists, the corpus has no trees, or a name in it cannot be written.
+    ``progress`` is called with the number of finished shards and their total, over all files. Raises InputError if a
+    file already exists, the corpus has no trees, or a name in it cannot be written.
     """
     if not corpus.has_dependencies and not corpus.has_constituents:
         raise InputError(f"{corpus.path} has no trees of either kind: parse the text again with a parser")
@@ -107,8 +105,7 @@ def kept_conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
 def scanned(text: str, first: int, documents: Documents) -> tuple[int, str, str]:
     """Read a sentence's part of a file, which begins in line ``first``.
 
-    Returns:
-        The line of its first word, the name of its document, and the line ends that it lacks before another sentence.
+    Returns the line of its first word, the name of its document, and the line ends that it lacks before another one.
     """
     start, name = 0, None
     *lines, rest = text.split("\n")

@@ -16,7 +16,6 @@ from structviews.parsing.treebank import SPACE, unescaped
 from structviews.runtime.wording import reason
 
 QUOTES = {"``": '"', "''": '"'}
-CHUNK_BYTES = 1 << 20
 
 
 def library(name: str) -> ModuleType:
@@ -85,8 +84,7 @@ def hash_files(root: Path, paths: Iterable[Path]) -> str:
     for file in sorted(files):
         digest.update(f"{file.relative_to(root).as_posix()} {file.stat().st_size}\n".encode())
         with file.open("rb") as stream:
-            while part := stream.read(CHUNK_BYTES):
-                digest.update(part)
+            hashlib.file_digest(stream, lambda: digest)
     return digest.hexdigest()
 
 

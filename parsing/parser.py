@@ -31,22 +31,12 @@ class Fault(Unparsed):
 
 @dataclass(frozen=True)
 class Options:
-    """The options that every backend is created with.
+    """The options that every backend is created with; raises InputError if the language is not a valid code."""
 
-    Attributes:
-        language: ISO 639 code, with a script where stanza distinguishes scripts (``zh-hans``).
-        models: folder with the libraries' models; each library's own folder if None.
-        device: a PyTorch device; chosen by the backend if empty.
-        wanted: the kinds of trees that will be used; a backend may leave out the others.
-
-    Raises:
-        InputError: if the language is not a valid code.
-    """
-
-    language: str = "en"
-    models: Path | None = None
-    device: str = ""
-    wanted: frozenset[str] = frozenset(KINDS)
+    language: str = "en"  # ISO 639 code, with a script where stanza distinguishes scripts (zh-hans)
+    models: Path | None = None  # folder with the libraries' models; each library's own folder if None
+    device: str = ""  # a PyTorch device; chosen by the backend if empty
+    wanted: frozenset[str] = frozenset(KINDS)  # the trees that will be used; a backend may leave out the others
 
     def __post_init__(self) -> None:
         if not LANGUAGE.fullmatch(self.language):
@@ -103,14 +93,9 @@ def is_out_of_memory(error: Exception) -> bool:
 
 
 def batches(lengths: Sequence[int], most: int) -> Iterator[list[int]]:
-    """Group sentences of similar length into batches, shortest first.
+    """Group sentences of similar length into batches, shortest first; yields indices into their ``lengths``.
 
-    Args:
-        lengths: length of each sentence.
-        most: maximum number of tokens in a batch, padding included; a longer sentence gets its own batch.
-
-    Yields:
-        Indices into ``lengths``.
+    A batch has at most ``most`` tokens, padding included; a longer sentence gets its own batch.
     """
     batch: list[int] = []
     for i in sorted(range(len(lengths)), key=lengths.__getitem__):

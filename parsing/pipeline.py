@@ -67,6 +67,9 @@ def parse_corpus(
 ) -> tuple[ParsedCorpus, bool]:
     """Parse a source into the corpus folder ``out``, resuming an earlier attempt if there is one.
 
+    Raises InputError if ``out`` holds something else, the disk is full, the source changes during the run, or no
+    sentence could be parsed.
+
     Args:
         source: the sentences and the work that parses them.
         workers, engine, address: see ``engines.open_engine``; each worker has one thread, and the result
@@ -76,10 +79,6 @@ def parse_corpus(
 
     Returns:
         The corpus, and whether it already existed.
-
-    Raises:
-        InputError: if ``out`` holds something else, the disk is full, the source changes during the run,
-            or no sentence could be parsed.
     """
     if engine == "local" and workers and workers > 1:
         workers = max(1, len(list(islice(cut(source.sentences(), sentences_per_shard), workers))))

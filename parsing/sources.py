@@ -5,7 +5,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,11 +38,15 @@ class ParseText:
     """
 
     parser: str
-    factories: Factories
-    options: Options
-    tokenised: bool
-    max_tokens: int
-    strict: bool
+    options: Options = DEFAULTS
+    tokenised: bool = False
+    max_tokens: int = MOST_TOKENS
+    strict: bool = False
+    factories: Factories = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "factories", factories(self.parser))
+        check_limit(self.max_tokens)
 
     def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
         """The sentences' trees in order, or why there are none."""
@@ -95,6 +99,9 @@ class TakeTrees:
     max_tokens: int
     language: str
 
+    def __post_init__(self) -> None:
+        check_limit(self.max_tokens)
+
     def __call__(self, sentences: Sequence[TreebankSentence]) -> list[ParsedSentence | Unparsed]:
         trees = (sentence.sentence for sentence in sentences)
         return [each if isinstance(each, Unparsed) else limited(each, each.tokens, self.max_tokens) for each in trees]
@@ -109,6 +116,12 @@ Work = ParseText | TakeTrees
 def limited(sentence: T, tokens: Sequence[str], max_tokens: int) -> T | Unparsed:
     """The sentence, or the reason why it is skipped if it has more than ``max_tokens``."""
     return Unparsed(f"more than {max_tokens} tokens") if len(tokens) > max_tokens else sentence
+
+
+def check_limit(max_tokens: int) -> None:
+    """Raise InputError if a corpus cannot hold sentences of this length."""
+    if not 1 <= max_tokens <= MOST_TOKENS:
+        raise InputError(f"--max-tokens {max_tokens}: give a number from 1 to {MOST_TOKENS}")
 
 
 # A parser is loaded once per process.
@@ -145,15 +158,14 @@ def open_source(
 ) -> "Source":
     """Open the source that the user names.
 
+    Raises InputError if the files, the parser and the settings are invalid or incompatible.
+
     Args:
         paths: one text, ``-`` for standard input; or treebank files: ``.conllu``, brackets, or one of each.
         parser, options: specification of the parser, ``treebank`` for the trees of treebank files; its options.
         layout, tokenised: ``lines`` or ``prose``, guessed if None; whether words are separated by white space.
         max_tokens: longer sentences are skipped.
         strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
-
-    Raises:
-        InputError: if the files, the parser and the settings are invalid or incompatible.
     """
     if parser != TREEBANK and TREEBANK in parser.split("+"):
         raise InputError(f"--parser {parser}: treebank files already have trees: give {TREEBANK} alone")
@@ -167,19 +179,17 @@ def open_source(
         return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens, language=language)
     if len(paths) != 1:
         raise InputError(f"{len(paths)} sources ({', '.join(paths)}): give one text per corpus")
-    of_work: dict[str, Any] = {"tokenised": tokenised, "max_tokens": max_tokens, "options": options, "strict": strict}
-    return TextSource(paths[0], parser=parser, layout=layout, **of_work)
+    return TextSource(paths[0], ParseText(parser, options, tokenised, max_tokens, strict), layout)
 
 
 def parse_sentence(sentence: str, *, parser: str, options: Options, tokenised: bool) -> ParsedSentence:
     """Parse one sentence; see ``open_source`` for the arguments.
 
-    Raises:
-        InputError: if the parser does not exist or cannot parse the sentence.
+    Raises InputError if the parser does not exist or cannot parse the sentence.
     """
     if TREEBANK in parser.split("+"):
         raise InputError(f"--parser {parser}: a treebank is read from files: choose a parser")
-    work = ParseText(parser, factories(parser), options, tokenised, MOST_TOKENS, strict=False)
+    work = ParseText(parser, options, tokenised)
     raw = sentence if tokenised else text.repair(sentence, options.language)[0]
     (tree,) = work([text.RawSentence(0, 0, 1, raw)])
     if isinstance(tree, Unparsed):
@@ -212,24 +222,14 @@ def spooled_stdin() -> Any:
 
 
 class TextSource:
-    """The sentences of a text, and the ``work`` that parses them; see ``open_source`` for the arguments and errors.
+    """The sentences of a text, and the ``work`` that parses them; see ``open_source`` for the layout and errors.
 
     ``files`` has the survey of the text, ``repairs`` are those of the sentences that were read last, and ``note`` tells
     the user what was guessed, if anything.
     """
 
-    def __init__(
-        self,
-        source: str,
-        *,
-        parser: str,
-        layout: text.Layout | None,
-        tokenised: bool,
-        max_tokens: int,
-        options: Options = DEFAULTS,
-        strict: bool = False,
-    ) -> None:
-        self.work = ParseText(parser, factories(parser), options, tokenised, checked(max_tokens), strict)
+    def __init__(self, source: str, work: ParseText, layout: text.Layout | None = None) -> None:
+        self.work = work
         if source.endswith(TREEBANK_SUFFIXES):
             raise InputError(f"{source} is a treebank file: add --parser {TREEBANK}")
         # Standard input is copied to a file because it is read more than once; the file is deleted with this object.
@@ -238,9 +238,9 @@ class TextSource:
         self.files = [text.survey(self.path, "standard input" if source == STDIN else source)]
         self.layout = layout or self.files[0].guess
         self.note = "" if layout else LAYOUT_NOTES[self.layout]
-        self.repairs = text.Repairs(options.language)
-        if self.layout == "prose" and not tokenised:
-            tokenising.rules(options.language)
+        self.repairs = text.Repairs(work.options.language)
+        if self.layout == "prose" and not work.tokenised:
+            tokenising.rules(work.options.language)
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entries about the source and how it is read, without those of the work."""
@@ -271,7 +271,7 @@ class TreebankSource:
         check_files(paths)
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
-        self.work = TakeTrees(checked(max_tokens), language)
+        self.work = TakeTrees(max_tokens, language)
         self.note, self.repairs = "", text.Repairs(language)  # there are none
         self.files = [text.survey(path, str(path)) for path in self.paths]
         derived = derived_files(self.paths[0]) if is_conllu(self.paths[0]) else []
@@ -290,10 +290,3 @@ class TreebankSource:
 
 
 Source = TextSource | TreebankSource
-
-
-def checked(max_tokens: int) -> int:
-    """Return ``max_tokens``; raise InputError if a corpus cannot hold sentences of this length."""
-    if not 1 <= max_tokens <= MOST_TOKENS:
-        raise InputError(f"--max-tokens {max_tokens}: give a number from 1 to {MOST_TOKENS}")
-    return max_tokens

@@ -37,12 +37,8 @@ class Guarded:
     """A backend with batches of limited size, whose results are checked.
 
     If a batch fails as a whole (memory runs out, results are missing, a tree is invalid), it is halved until
-    the failing sentences are alone; these become a ``Fault``. The same list gives the same batches.
-
-    Args:
-        parser: the backend.
-        name: its specification, as it appears in the manifest and in the reasons of faults.
-        language: the language that it was loaded for.
+    the failing sentences are alone; these become a ``Fault``. The same list gives the same batches. Its ``name`` is its
+    specification, as it appears in the manifest and in the reasons of faults.
     """
 
     def __init__(self, parser: Parser, name: str, language: str) -> None:
@@ -132,11 +128,8 @@ def unfit(tokens: Tokens) -> Unparsed | None:
 class Combination:
     """Dependencies and tags from one backend, constituents from another.
 
-    The second gets the first one's tokens, and only the sentences that the first could parse. All other
-    results of either are dropped.
-
-    Raises:
-        InputError: if one of them does not give its kind of tree.
+    The second gets the first one's tokens, and only the sentences that the first could parse. All other results of
+    either are dropped. Raises InputError if one of them does not give its kind of tree.
     """
 
     kinds = frozenset(KINDS)
@@ -182,10 +175,8 @@ Factories = tuple[Callable[..., Any] | None, ...]
 def factories(specification: str) -> Factories:
     """The factory of each backend of a specification, or None where it is not yet loaded.
 
-    Sent along to worker processes, where what a script has registered is not.
-
-    Raises:
-        InputError: if a backend does not exist, or there are more than two.
+    Sent along to worker processes, where what a script has registered is not. Raises InputError if a backend does not
+    exist, or there are more than two.
     """
     names = specification.split("+")
     if len(names) > len(KINDS):
@@ -198,11 +189,9 @@ def factories(specification: str) -> Factories:
 def load(specification: str, options: Options = DEFAULTS, known: Factories | None = None) -> Parser:
     """Load the parser that a specification names: ``NAME[:ARGUMENT]``, or two of them joined by a plus.
 
-    ``known`` are the ``factories`` of the specification, if they were looked up already.
-
-    Raises:
-        InputError: if a backend does not exist or does not support the argument, language or device, its model cannot
-            be read, or it does not give the trees that it is chosen for.
+    ``known`` are the ``factories`` of the specification, if they were looked up already. Raises InputError if a backend
+    does not exist or does not support the argument, language or device, its model cannot be read, or it does not give
+    the trees that it is chosen for.
     """
     known = known or factories(specification)
     if options.device:

@@ -131,12 +131,8 @@ class Survey:
 def survey(path: Path, name: str) -> Survey:
     """Read a text once: hash it, count its lines, check its encoding and guess its layout.
 
-    Args:
-        path: a text file; decompressed if its name ends in ``.zst`` or ``.gz``.
-        name: its name in error messages.
-
-    Raises:
-        InputError: if the text cannot be read, is not UTF-8, is empty or holds only blank lines.
+    It is decompressed if its path ends in ``.zst`` or ``.gz``; ``name`` stands for it in messages. Raises InputError if
+    it cannot be read, is not UTF-8, is empty or holds only blank lines.
     """
     state = file_state(path)
     if not state:

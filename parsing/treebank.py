@@ -128,12 +128,9 @@ def derived_files(conllu: Path) -> list[str]:
 def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
     """Yield the sentences of one ``.conllu`` and/or one bracketed file (one tree per line), in file order.
 
-    A document starts at ``# newdoc``, or where the part of ``sent_id`` before its last hyphen changes;
-    locations written by ``structviews corpus export`` take precedence. A sentence whose annotation is not
-    a tree becomes ``Unparsed`` with the reason.
-
-    Raises:
-        InputError: if a line is malformed, or the two files differ in tokens or length.
+    A document starts at ``# newdoc``, or where the part of ``sent_id`` before its last hyphen changes; locations
+    written by ``structviews corpus export`` take precedence. A sentence whose annotation is not a tree becomes
+    ``Unparsed`` with the reason. Raises InputError if a line is malformed, or the two files differ in tokens or length.
     """
     check_files(paths)
     conllu = [path for path in paths if is_conllu(path)]

@@ -5,7 +5,7 @@
 
 train     the tree encoders and the whole training step, beside recursion, DGL and one large matrix product
 encode    sentences to vectors, beside transformers of published sizes
-busy      encoding and parsing beside programs that use all cores
+busy      encoding, parsing and serving beside other programs that use all cores
 parsers   the built-in parser beside other libraries' parsers at published sizes
 eval      the evaluation's classifiers beside scikit-learn
 loader    from a parsed corpus to batches, and its memory

@@ -114,7 +114,7 @@ def main() -> None:
             keep(options.run, options.out, options.words)
         else:
             options.out = options.out or bundled.MODELS / options.packed.name
-            ship_packed(options)
+            ship(options)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -295,26 +295,18 @@ def keep(run: Path, out: Path, words: int) -> None:
         print(note, file=sys.stderr)
 
 
-def ship_packed(options: argparse.Namespace) -> None:
-    """Put a packed run into the package."""
+def ship(options: argparse.Namespace) -> None:
+    """Create the folder of a bundled model: a packed run with its sources, scores and model card, and nothing else."""
     sections = [text_of(file).strip() for file in options.about]
     if options.stages:
         sections.insert(0, took(json.loads(text_of(options.stages)), options.machine, options.cores))
     about = {"baselines": options.baselines, "published": PUBLISHED, "about": "\n\n".join(sections)}
-    ship(options.packed, options.out, LICENCE, options.sources, **about)
-
-
-def ship(packed: Path, out: Path, licence: str, sources: Sequence[Path], **about: Any) -> None:
-    """Create the folder of a bundled model: a packed run with its sources, scores and model card, and nothing else.
-
-    The ``sources`` are tables of the texts that it was trained on; for the rest, and for errors, see ``model_card``.
-    """
-    with new_folder(out) as folder:
-        stage(packed, folder)
-        if sources:
-            write_sources(folder / SOURCES, [row for file in sources for row in read_sources(file)])
+    with new_folder(options.out) as folder:
+        stage(options.packed, folder)
+        if options.sources:
+            write_sources(folder / SOURCES, [row for file in options.sources for row in read_sources(file)])
         embedder = Embedder.load(folder, precision="fp32")
-        card = model_card(folder, out.name, embedder, licence, bundled=True, **about)
+        card = model_card(folder, options.out.name, embedder, LICENCE, bundled=True, **about)
         (folder / CARD).write_text(card, "utf-8")
 
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from PIL import Image
-from rich.console import Console
+from rich.console import CONSOLE_SVG_FORMAT, Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
@@ -48,27 +48,11 @@ PAGES = {
     "page-projection": "runs project default --corpus corpus.parsed",
 }
 SERVED = "serve default --corpus corpus.parsed --port 0"
-# As rich's own, but without the web font that it asks for.
-SVG = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img">
-<style>
-.{unique_id}-matrix {{ font-family: ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
-  font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asian: full-width; }}
-.{unique_id}-title {{ font-size: 18px; font-family: sans-serif; }}
-{styles}
-</style>
-<defs>
-<clipPath id="{unique_id}-clip-terminal"><rect width="{terminal_width}" height="{terminal_height}" /></clipPath>
-{lines}
-</defs>
-{chrome}
-<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
-{backgrounds}
-<g class="{unique_id}-matrix">
-{matrix}
-</g>
-</g>
-</svg>
-"""
+# rich's own, without the web font that it asks for.
+SVG = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
+SVG = SVG.replace("Fira Code,", 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas,').replace(
+    "<svg ", '<svg role="img" '
+)
 PAPER, INK = (21, 24, 29), (228, 231, 236)
 RED, GREEN, YELLOW, BLUE = (255, 123, 114), (63, 185, 80), (210, 153, 34), (88, 166, 255)
 MAGENTA, CYAN, GREY = (188, 140, 255), (57, 197, 207), (154, 163, 178)

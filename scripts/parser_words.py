@@ -28,28 +28,14 @@ def main() -> None:
     flags.add_argument(
         "-o", "--out", type=Path, required=True, help="file of vectors to write, in word2vec's text format"
     )
-    flags.add_argument("--dim", type=int, default=128)
-    flags.add_argument("--window", type=int, default=2)
-    flags.add_argument("--min-count", type=int, default=20)
-    flags.add_argument("--epochs", type=int, default=5)
-    flags.add_argument("--threads", type=int, default=1, help="only 1 is reproducible")
-    flags.add_argument("--seed", type=int, default=1)
     args = flags.parse_args()
     from gensim.models import Word2Vec  # noqa: PLC0415 - slow to import, and optional
 
     with tempfile.NamedTemporaryFile("w", suffix=".txt", dir=args.out.parent) as file:
         print(f"{write_forms(args.texts, file):,} sentences", flush=True)
-        model = Word2Vec(
-            corpus_file=file.name,
-            vector_size=args.dim,
-            window=args.window,
-            min_count=args.min_count,
-            epochs=args.epochs,
-            workers=args.threads,
-            seed=args.seed,
-            sg=1,
-            negative=5,
-        )
+        # One worker, as several give other vectors each time.
+        how = {"vector_size": 128, "window": 2, "min_count": 20, "epochs": 5, "workers": 1, "seed": 1}
+        model = Word2Vec(corpus_file=file.name, sg=1, negative=5, **how)
     model.wv.save_word2vec_format(str(args.out))
     print(f"{args.out}: {len(model.wv):,} forms")
 

@@ -2,10 +2,13 @@
 
 import os
 import signal
+from contextlib import contextmanager
 
 import pytest
 import torch
 from hypothesis import settings
+
+from structviews.errors import InputError
 
 # Triton reads this when it is imported: where there is no GPU, its interpreter runs the kernels.
 if not torch.cuda.is_available():
@@ -46,3 +49,58 @@ def command(monkeypatch, capsys, tmp_path):
     from shell import shell
 
     return shell(monkeypatch, capsys, tmp_path)
+
+
+@pytest.fixture
+def does(command):
+    """A command that ends well; what it prints."""
+
+    def run(*arguments):
+        code, output, errors = command(*arguments)
+        assert code == 0, errors
+        return output
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def one_line():
+    """A block that must be refused with one line, which matches."""
+
+    @contextmanager
+    def refused(message):
+        with pytest.raises(InputError, match=message) as error:
+            yield error
+        assert "\n" not in str(error.value)
+
+    return refused
+
+
+@pytest.fixture(scope="session")
+def topics(tmp_path_factory):
+    """A corpus of documents with words of their own."""
+    from corpora import topic_corpus
+
+    return topic_corpus(tmp_path_factory.mktemp("topics") / "x.parsed")
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """A block in which encoding some sentences is cut short ``after`` some others; the calls until then."""
+    from structviews.encoding.embedder import Embedder
+
+    @contextmanager
+    def cut(after):
+        calls, encode = [], Embedder.encode
+
+        def stopping(self, *arguments, **options):
+            calls.append(1)
+            if len(calls) > after:
+                raise KeyboardInterrupt
+            return encode(self, *arguments, **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Embedder, "encode", stopping)
+            yield calls
+
+    return cut

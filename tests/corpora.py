@@ -4,6 +4,7 @@ import random
 from pathlib import Path
 
 from trees_for_tests import with_trees
+from vector_files import random_vectors, write_vectors
 
 from structviews.corpus.format import Form, Row, Skipped, encode_shard, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
@@ -11,6 +12,7 @@ from structviews.corpus.writer import write_manifest, write_shard
 from structviews.parsing.parser import Unparsed
 from structviews.parsing.treebank import read_treebank
 from structviews.runs.config import TrainConfig
+from structviews.words.vocabulary import count_words
 
 DATA = Path(__file__).parent / "data"
 TINY = (DATA / "tiny.conllu", DATA / "tiny.ptb")
@@ -113,3 +115,9 @@ def small_config(corpus, out, views=("dep", "const"), **settings):
 
 def opened(folder):
     return ParsedCorpus.open(folder)
+
+
+def vectors_of(corpus, path, *others, dim=6):
+    """A file of random vectors of a corpus' words and of others."""
+    words = [*sorted(count_words(opened(corpus))), *others]
+    return write_vectors(path, words, random_vectors(words, dim))

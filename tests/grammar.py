@@ -1,6 +1,7 @@
 """Parsed sentences for tests of probing: from brackets, with random annotation, and from a small grammar."""
 
 import random
+from dataclasses import replace
 
 from nltk.tree import Tree
 from trees_for_tests import random_sentence
@@ -29,15 +30,9 @@ def annotated(n: int, rng: random.Random) -> ParsedSentence:
     sentence = random_sentence(n, rng)
     root_label = rng.choice([label for label in LABELS if label])
     relations = tuple(rng.choice(RELATIONS) if head else "root" for head in sentence.heads)
-    return ParsedSentence(
-        sentence.tokens,
-        tuple(rng.choice(TAGS) for _ in range(n)),
-        sentence.heads,
-        relations,
-        sentence.left,
-        sentence.right,
-        (*(rng.choice(LABELS) for _ in range(2 * n - 2)), root_label),
-    )
+    tags = tuple(rng.choice(TAGS) for _ in range(n))
+    labels = (*(rng.choice(LABELS) for _ in range(2 * n - 2)), root_label)
+    return replace(sentence, tags=tags, relations=relations, labels=labels)
 
 
 def noun_of(rng: random.Random) -> str:

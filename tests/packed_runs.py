@@ -1,8 +1,7 @@
-"""``pack`` and ``ship`` of ``scripts/default_model.py``, for tests of packed runs."""
+"""``pack`` of ``scripts/default_model.py``, for tests of packed runs."""
 
 import runpy
 
 from scripts_for_tests import SCRIPTS
 
-SCRIPT = runpy.run_path(str(SCRIPTS / "default_model.py"))
-pack, ship = SCRIPT["pack"], SCRIPT["ship"]
+pack = runpy.run_path(str(SCRIPTS / "default_model.py"))["pack"]

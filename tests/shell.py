@@ -2,19 +2,20 @@
 
 import io
 import sys
+from typing import NamedTuple
 
 import pytest
 
 from structviews.cli import app as cli
+from structviews.errors import InputError
 
 
-class Ended:
+class Ended(NamedTuple):
     """How a command ended, with what it said on each stream."""
 
-    def __init__(self, code, output, errors):
-        self.code = code
-        self.output = output
-        self.errors = errors.decode().splitlines()
+    code: int
+    output: bytes
+    errors: list[str]
 
 
 def shell(monkeypatch, capture, folder):
@@ -36,7 +37,8 @@ def shell_command(monkeypatch, capsysbinary, tmp_path):
     run = shell(monkeypatch, capsysbinary, tmp_path)
 
     def ended(*arguments, stdin=b""):
-        return Ended(*run(*arguments, stdin=stdin))
+        code, output, errors = run(*arguments, stdin=stdin)
+        return Ended(code, output, errors.decode().splitlines())
 
     return ended
 
@@ -44,13 +46,21 @@ def shell_command(monkeypatch, capsysbinary, tmp_path):
 def fails(command, folder, *arguments, stdin=b""):
     """The one line of a command that must fail and leave nothing behind."""
     before = contents(folder)
-    ended = command(*arguments, stdin=stdin)
-    assert ended.code == 2
-    assert ended.output == b""
-    assert len(ended.errors) == 1, ended.errors
-    assert ended.errors[0].startswith("error: ")
+    code, output, errors = command(*arguments, stdin=stdin)
+    assert code == 2
+    assert not output
+    (line,) = errors.splitlines() if isinstance(errors, str) else errors
+    assert line.startswith("error: ")
     assert contents(folder) == before
-    return ended.errors[0]
+    return line
+
+
+def refused(action, *arguments):
+    """The one line with which a call is refused."""
+    with pytest.raises(InputError) as error:
+        action(*arguments)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
 def contents(folder):

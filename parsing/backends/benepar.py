@@ -61,8 +61,7 @@ def locate(name: str, options: Options) -> Path:
 class BeneparParser(Parser):
     """benepar's ``Parser`` applied to given tokens, with a model by name or path, or the language's default.
 
-    Raises:
-        InputError: if benepar is not installed, or its model cannot be used.
+    Raises InputError if benepar is not installed, or its model cannot be used.
     """
 
     kinds = frozenset({CONSTITUENCY})

@@ -64,12 +64,9 @@ def load(argument: str, options: Options) -> "BuiltinParser":
 
 
 class BuiltinParser:
-    """A trained network, in floats or in 8 bits, with its vocabularies.
+    """A trained network, in floats or in 8 bits, with its vocabularies; only one of floats can be calibrated and saved.
 
-    Args:
-        network: the network; only one of floats can be calibrated and saved.
-        settings: the content of ``model.json``.
-        model: hash of the files that they were read from, if there are any.
+    ``settings`` are the content of ``model.json``, and ``model`` is the hash of the files that they were read from.
     """
 
     kinds = frozenset({DEPENDENCY, CONSTITUENCY})
@@ -90,8 +87,7 @@ class BuiltinParser:
     def read(cls, folder: Path = MODEL_FOLDER) -> "BuiltinParser":
         """The parser in a folder with ``model.safetensors``, ``model.json`` and their digest ``model.sha256``.
 
-        Raises:
-            InputError: if the folder, by default that of the bundled parser, has no parser, or one that is damaged.
+        Raises InputError if the folder, by default that of the bundled parser, has no parser, or one that is damaged.
         """
         from safetensors.torch import load  # noqa: PLC0415 - only where weights are read
 
@@ -114,11 +110,15 @@ class BuiltinParser:
         except Exception as error:
             raise InputError(f"{folder}: not a built-in parser of this version: {reason(error)}") from None
 
-    def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
-        """Measure the range of each layer's inputs on tokenised sentences, for quantisation to 8 bits."""
+    @property
+    def _floats(self) -> ParserNetwork:
         if isinstance(self.network, QuantisedNetwork):
             raise TypeError("a parser in 8 bits has no weights to measure or save: give it a network of floats")
-        with measured(self.network) as ranges:
+        return self.network
+
+    def calibrate(self, sentences: Sequence[Sequence[str]]) -> None:
+        """Measure the range of each layer's inputs on tokenised sentences, for quantisation to 8 bits."""
+        with measured(self._floats) as ranges:
             self.parse(sentences)
         self.settings = cast(ParserSettings, {**self.settings, "ranges": ranges})
 
@@ -126,9 +126,7 @@ class BuiltinParser:
         """Write the weights in half precision and the vocabularies."""
         from safetensors.torch import save  # noqa: PLC0415 - only where weights are written
 
-        if isinstance(self.network, QuantisedNetwork):
-            raise TypeError("a parser in 8 bits has no weights to measure or save: give it a network of floats")
-        weights = save({name: each.half().contiguous() for name, each in self.network.state_dict().items()})
+        weights = save({name: each.half().contiguous() for name, each in self._floats.state_dict().items()})
         settings = json.dumps(self.settings, ensure_ascii=False, sort_keys=True).encode() + b"\n"
         digest = hashlib.sha256(weights + settings).hexdigest().encode() + b"\n"
         folder.mkdir(parents=True, exist_ok=True)
@@ -238,8 +236,7 @@ class BuiltinParser:
 def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> ParserNetwork:
     """The network that the settings describe, with its weights.
 
-    Raises:
-        ValueError: if these do not fit one another, or a weight is not finite.
+    Raises ValueError if these do not fit one another, or a weight is not finite.
     """
     config = checked(settings["config"], ParserConfig, FILES[1], "copy the parser again")
     with torch.device("meta"), Unfilled():  # takes no memory, whatever the settings ask for

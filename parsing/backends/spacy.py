@@ -43,8 +43,7 @@ def locate(name: str, options: Options) -> Path:
 class SpacyParser(Parser):
     """A spaCy pipeline, named or at a path, applied to given tokens.
 
-    Raises:
-        InputError: if the pipeline cannot be used, or has no dependency parser.
+    Raises InputError if the pipeline cannot be used, or has no dependency parser.
     """
 
     kinds = frozenset({DEPENDENCY})

@@ -26,8 +26,7 @@ PARSING = (TAGGER, "lemma", PARSER, CONSTITUENTS)
 class Catalogue:
     """The models that stanza lists in the ``resources.json`` of a folder.
 
-    Raises:
-        OSError, ValueError: if the file cannot be read.
+    Raises OSError or ValueError if the file cannot be read.
     """
 
     def __init__(self, folder: Path):
@@ -72,14 +71,9 @@ class Catalogue:
 
 @PARSERS.register("stanza")
 class StanzaParser(Parser):
-    """A stanza pipeline applied to given tokens.
+    """A stanza pipeline, of a package or of the language's default one, applied to given tokens.
 
-    Args:
-        argument: a stanza package; empty for the language's default.
-        options: language, model folder, device, and the kinds of trees that are wanted.
-
-    Raises:
-        InputError: if stanza is not installed or has no such language or package, or its models cannot be used.
+    Raises InputError if stanza is not installed or has no such language or package, or its models cannot be used.
     """
 
     def __init__(self, argument: str, options: Options):

@@ -53,25 +53,24 @@ def parse(tokens: tuple[str, ...], rng: random.Random) -> ParsedSentence:
     return ParsedSentence(tokens, ("X",) * n, tuple(heads), relations, tuple(left), tuple(right), labels)
 
 
-def random_sentences(count: int, seed: int, length: int | None = None) -> list[ParsedSentence]:
-    """Sentences of random words, with GUM's lengths (17 words on average) unless ``length`` is given."""
-    rng = random.Random(seed)
-    lengths = [length or min(max(round(rng.lognormvariate(2.6, 0.75)), 1), 100) for _ in range(count)]
+def random_sentences(count: int) -> list[ParsedSentence]:
+    """Sentences of random words, with GUM's lengths: 17 words on average."""
+    rng = random.Random(1)
+    lengths = [min(max(round(rng.lognormvariate(2.6, 0.75)), 1), 100) for _ in range(count)]
     # Like Zipf's law: few words are most of the text.
     return [parse(tuple(f"w{int(N_WORDS ** rng.random())}" for _ in range(n)), rng) for n in lengths]
 
 
-def random_corpus(folder: Path, count: int, compression: str | None = None) -> ParsedCorpus:
+def random_corpus(folder: Path, count: int) -> ParsedCorpus:
     """A parsed corpus of at least ``count`` random sentences; a large one's manifest lists the same shards repeatedly.
 
     Every listed shard is mapped and decoded anew, as distinct ones would be, so only the disk is not measured.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    sentences = random_sentences(min(count, WRITTEN), seed=1)
+    sentences = random_sentences(min(count, WRITTEN))
     rows = [Row(i // DOCUMENT, i % DOCUMENT, i + 1, sentence) for i, sentence in enumerate(sentences)]
     shards = [rows[start : start + SHARD] for start in range(0, len(rows), SHARD)]
-    form = Form(compression=compression)
-    entries = [write_shard(folder, number, encode_shard(shard, [], form)) for number, shard in enumerate(shards)]
+    entries = [write_shard(folder, number, encode_shard(shard, [], Form())) for number, shard in enumerate(shards)]
     job = new_job(parser={"name": "random"}, tokeniser={"name": "random"}, settings={}, sources=[])
     write_manifest(folder, entries, job)
     manifest, times = json.loads((folder / MANIFEST).read_text("utf-8")), -(-count // len(rows))

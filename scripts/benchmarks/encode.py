@@ -59,8 +59,6 @@ RAW, PREPARED = "raw", "prepared"
 BUNDLED = ("default", "default-small")
 PRECISIONS = ("fp32", "bf16")
 WARM_UP = 3
-# Settings that show that everything runs.
-QUICK = {"words": [5], "batches": [1, 8], "rounds": 1, "seconds": 0.01, "sentences": 8, "calls": 2}
 
 
 class Size(NamedTuple):
@@ -219,12 +217,10 @@ def flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=2, help="of a turn, unless --sentences come first")
     parser.add_argument("--sentences", type=int, default=4096, help="most sentences of a turn, unless a batch has more")
     parser.add_argument("--calls", type=int, default=150, help="calls with one sentence")
-    parser.add_argument("--quick", action="store_true", help="only show that everything runs")
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """A row for each encoder, length, number of threads and size of batches; the texts, and their pieces."""
-    options = argparse.Namespace(**vars(options) | QUICK) if options.quick else options
     lines = [line for line in options.text.read_text("utf-8").splitlines() if line.strip()]
     real, rows, texts = options.minilm, [], []
     pieces = AutoTokenizer.from_pretrained(real) if real else learnt_tokeniser(lines, PIECES)

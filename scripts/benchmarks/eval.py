@@ -5,12 +5,12 @@
     python scripts/bench.py eval --suite --senteval DIR --dim 4800          # every transfer task, only ours
     python scripts/bench.py eval --suite --senteval DIR --dim 14336         # the most memory it takes
 
-The vectors are pooled word vectors, random ones unless ``--words`` names a file.
+The vectors are pooled random word vectors.
 
-Our time is that of all of ``score_task``. For scikit-learn, only ``--fits`` fits per strength are made, in float64,
+Our time is that of all of ``score_task``. For scikit-learn, only ``FITS`` fits per strength are made, in float64,
 each at the loosest tolerance of 1e-2, 1e-3, ... whose objective is at most 1e-4 (relative) above ours. Only that fit
 is timed; the total is extrapolated from the mean. The search for the tolerance takes longer than the fit and is not
-counted; it starts near the previous strength's tolerance. Once a fold has taken ``--limit`` seconds, its remaining
+counted; it starts near the previous strength's tolerance. Once a fold has taken ``LIMIT`` seconds, its remaining
 strengths, which are slower, count as its fastest.
 """
 
@@ -34,9 +34,8 @@ from structviews.evaluation.senteval.protocols.protocol import Vectors
 from structviews.evaluation.senteval.task_scores import choices, score_task, task_features
 from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
-from structviews.words.vector_files import WordVectors
 
-RELATIVE = 1e-4
+RELATIVE, FITS, LIMIT = 1e-4, 3, 600
 # scikit-learn's tolerances, as exponents of ten.
 LOOSEST, TIGHTEST = 2, 12
 RACED = "MR,SUBJ,TREC,SICK-E"
@@ -48,9 +47,6 @@ def flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--senteval", type=Path, required=True, help="folder with SentEval's tasks")
     parser.add_argument("--tasks", help=f"comma-separated; default {RACED}, or all with --suite")
     parser.add_argument("--dim", type=int, default=2400, help="dimension of a sentence's vector")
-    parser.add_argument("--words", type=Path, help="a file of word vectors")
-    parser.add_argument("--fits", type=int, default=3, help="scikit-learn fits per strength")
-    parser.add_argument("--limit", type=float, default=600, help="seconds for scikit-learn per fold")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--suite", action="store_true", help="all transfer tasks, only ours")
     parser.add_argument("--quick", action="store_true", help="one task, fewer fits")
@@ -74,15 +70,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 def race(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """Our time in seconds on a task's own sentences, and scikit-learn's unless the suite is timed."""
     task = read_task(name, options.senteval, allow_partial=options.quick)
-    vectors = word_features(task, options.dim, options.words)
+    vectors = word_features(task, options.dim)
     began = time.perf_counter()
     result = score_task(task, vectors)
     found = {"task": name, "seconds": time.perf_counter() - began, "scores": result["scores"]}
-    fits = 2 if options.quick else options.fits
-    return found if options.suite else found | scikit_seconds(task, vectors, fits, options.limit)
+    return found if options.suite else found | scikit_seconds(task, vectors, 2 if options.quick else FITS)
 
 
-def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int, limit: float) -> dict[str, Any]:
+def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int) -> dict[str, Any]:
     """scikit-learn's seconds for the whole task, extrapolated from a few fits per strength."""
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     planned = choices(task, SENTEVAL, labels)
@@ -95,9 +90,7 @@ def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int, limit: fl
         mask[fold] = True
     goals = fit_logistic(Design(features, masks.any(0)), labels, masks, grid).objectives
     everything = np.concatenate(features).astype(np.float64)
-    made = [
-        path_seconds(everything[fold], labels[fold], grid, row, limit) for fold, row in zip(tried, goals, strict=True)
-    ]
+    made = [path_seconds(everything[fold], labels[fold], grid, row) for fold, row in zip(tried, goals, strict=True)]
     times = [path + [min(path)] * (len(grid) - len(path)) for path in made]
 
     def whole(seconds: np.ndarray) -> float:
@@ -113,12 +106,12 @@ def scikit_seconds(task: Task, vectors: dict[str, Vectors], fits: int, limit: fl
 
 
 def path_seconds(
-    features: np.ndarray, labels: np.ndarray, strengths: Sequence[float], goals: Sequence[float], limit: float
+    features: np.ndarray, labels: np.ndarray, strengths: Sequence[float], goals: Sequence[float]
 ) -> list[float]:
     """Time a fit per strength, at the loosest tolerance that reaches our objective, until the limit has passed."""
     times, needed, start = [], LOOSEST, time.perf_counter()
     for strength, goal in zip(strengths, goals, strict=True):
-        if times and time.perf_counter() - start > limit:
+        if times and time.perf_counter() - start > LIMIT:
             break
         for digits in range(max(LOOSEST, needed - 1), TIGHTEST):
             began = time.perf_counter()
@@ -133,20 +126,14 @@ def path_seconds(
     return times
 
 
-def word_features(task: Task, dim: int, words: Path | None) -> dict[str, Vectors]:
-    """Vectors (n, dim) of a task's sentences: mean, maximum and minimum of word vectors, then random features of them.
+def word_features(task: Task, dim: int) -> dict[str, Vectors]:
+    """Vectors (n, dim) of a task's sentences: mean, maximum and minimum of random word vectors of 300 numbers.
 
-    Args:
-        task: whose sentences.
-        dim: up to three times the words' dimension are plain, the rest is ``max(0, .)`` of random projections.
-        words: a file of word vectors; without it each word has a random one of 300 numbers.
+    Of more than 900 dimensions, the rest is ``max(0, .)`` of random projections of these.
     """
     vocabulary = sorted({word for sentence in task.sentences() for word in sentence})
     rng = np.random.default_rng(0)
     table = rng.standard_normal((len(vocabulary), 300), dtype=np.float32) / 10
-    if words:
-        file = WordVectors.open(words)
-        table = file.rows(file.find(vocabulary))
     places = {word: row for row, word in enumerate(vocabulary)}
     pooled_dim = 3 * table.shape[1]
     projection = rng.standard_normal((pooled_dim, max(0, dim - pooled_dim)), dtype=np.float32) / np.float32(

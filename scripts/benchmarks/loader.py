@@ -1,7 +1,6 @@
 """Speed and memory of the loader, over an epoch of a large corpus.
 
     python scripts/bench.py loader --rows 10000000
-    python scripts/bench.py loader --compress zstd
     python scripts/bench.py loader --corpus my.parsed --json loader.json
 
 Without --corpus, it is a corpus of random trees, shaped like English ones, whose manifest lists the same shards
@@ -24,27 +23,21 @@ from structviews.batches.reader import CorpusReader, epoch_batches, held_out, n_
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.words.vocabulary import Vocabulary
 
-SAMPLES = 20
+SAMPLES, VOCABULARY = 20, 50_000
 
 
 def flags(parser: argparse.ArgumentParser) -> None:
     """The command line."""
     parser.add_argument("--rows", type=int, default=100_000, help="size of the random corpus in sentences")
     parser.add_argument("--corpus", type=Path, help="a parsed corpus to measure instead")
-    parser.add_argument("--compress", choices=["zstd"], help="compress the random corpus")
     parser.add_argument("--batch-size", type=int, default=400)
-    parser.add_argument("--vocabulary", type=int, default=50_000)
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Read an epoch with both kinds of tree: rates, and anonymous memory in MB during the epoch."""
     with tempfile.TemporaryDirectory() as folder:
-        corpus = (
-            ParsedCorpus.open(options.corpus)
-            if options.corpus
-            else random_corpus(Path(folder), options.rows, options.compress)
-        )
-        words = Vocabulary.of_corpus(corpus, options.vocabulary)
+        corpus = ParsedCorpus.open(options.corpus) if options.corpus else random_corpus(Path(folder), options.rows)
+        words = Vocabulary.of_corpus(corpus, VOCABULARY)
         reader = CorpusReader(corpus, {"trained": words}, ["dependency", "constituency"])
         rows = np.flatnonzero(~held_out(reader.documents(), 1, 0.05)).astype(np.int32)
         n = n_batches(len(rows), options.batch_size, 1, 0)

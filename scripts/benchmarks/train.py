@@ -1,7 +1,7 @@
 """Speed of the tree encoders and of training, compared with recursion, DGL and the hardware's ceiling.
 
     python scripts/bench.py train --corpus gum.parsed --json bench.json
-    python scripts/bench.py train --only kernels,step --quick
+    python scripts/bench.py train --only step --sizes 400 --hidden 600
     python scripts/bench.py train --device cuda
 
 Contenders take turns on the same batches with the same weights, forward and backward, including word vectors'
@@ -19,7 +19,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -88,13 +88,6 @@ def ways(encoder: str) -> dict[str, Way]:
     return {name: way for name, way in WAYS.items() if name not in without}
 
 
-class Contender(Protocol):
-    """A measured computation: forward, backward, and whatever else belongs to it."""
-
-    def run(self, batch: Batch, way: Way) -> Any:
-        """Run it once."""
-
-
 class WordVectors(NamedTuple):
     """Precomputed vectors ``(U, dim)`` of a batch's distinct words, in place of a word table."""
 
@@ -155,6 +148,10 @@ class Step:
         self.model.after_step()
 
 
+# A measured computation: forward, backward, and whatever else belongs to it.
+Contender = Encoder | Step
+
+
 def channel_names(count: int) -> list[str]:
     """Names for channels."""
     return [f"channel{number}" for number in range(1, count + 1)]
@@ -184,7 +181,6 @@ def flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only", default=",".join(PARTS), help=f"comma-separated parts: {', '.join(PARTS)}")
     parser.add_argument("--sizes", default="64,400", help="sentences per batch")
     parser.add_argument("--hidden", default="150,600,1200", help="dimensions of the vectors")
-    parser.add_argument("--quick", action="store_true", help="batches of 400, vectors of 600, one thread setting")
     parser.add_argument("--sentences", type=int, default=8000, help="size of the random corpus")
     parser.add_argument("--rounds", type=int, default=7, help="most rounds per comparison")
     parser.add_argument(
@@ -201,9 +197,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     keep_freed_memory()  # as training does
     cuda, threads = options.device == "cuda", options.threads or torch.get_num_threads()
     options.device = torch.device(options.device)
-    options.threads = [threads] if cuda or options.quick or threads == 1 else [threads, 1]
-    options.sizes = [400] if options.quick else [int(size) for size in options.sizes.split(",")]
-    options.hidden = [600] if options.quick else [int(hidden) for hidden in options.hidden.split(",")]
+    options.threads = [threads] if cuda or threads == 1 else [threads, 1]
+    options.sizes, options.hidden = (list(map(int, each.split(","))) for each in (options.sizes, options.hidden))
     options.seconds = options.seconds or (5 if cuda else 60)
     options.ceiling = options.ceiling or (8192 if cuda else 2048)
     with tempfile.TemporaryDirectory() as folder:

@@ -210,8 +210,7 @@ def drawn(task: str, runs: Sequence[Examples]) -> np.ndarray:
 
 def accuracy(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
     """Per cent right ``(R, b)`` with the weights ``(b, n)`` of the examples, ``table`` ``(R, 1, n)``."""
-    found: np.ndarray = 100 * (table[:, 0] @ weights.T) / weights.sum(1)
-    return found
+    return 100 * (table[:, 0] @ weights.T) / weights.sum(1)
 
 
 def pearson(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
@@ -222,14 +221,12 @@ def pearson(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
     covariance = (x * y) @ weights.T / total - mean_x * mean_y
     squares = [(each * each) @ weights.T / total - mean**2 for each, mean in ((x, mean_x), (y, mean_y))]
     with np.errstate(divide="ignore", invalid="ignore"):
-        found: np.ndarray = 100 * covariance / np.sqrt(squares[0] * squares[1])
-    return found
+        return 100 * covariance / np.sqrt(squares[0] * squares[1])
 
 
 def ratio(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
     """Sums over sums ``(R, b)`` of ``table`` ``(R, 2, n)``."""
-    found: np.ndarray = (table[:, 0] @ weights.T) / (table[:, 1] @ weights.T)
-    return found
+    return (table[:, 0] @ weights.T) / (table[:, 1] @ weights.T)
 
 
 SCORERS: Mapping[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {

@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 124
+# The text of all pages, part by part.
+PROSE = tomllib.loads(Path(__file__).with_name("prose.toml").read_text("utf-8"))
 # The colours of these pages' other pictures, on a light and on a dark page.
 STYLE = """<style>
 svg { color-scheme: light dark; font-family: sans-serif; --ink: #1f2328; --faint: #818b98; --paper: #ffffff;
@@ -42,7 +45,6 @@ class Found:
         draws: their scores.
         trees: how other trees agree with the parser's, and the sizes of the corpora.
         stages: seconds of each stage.
-        discussion: what people say about it; see ``remarks``.
         stored: folder of all that is stored.
     """
 
@@ -50,14 +52,13 @@ class Found:
     draws: Draws
     trees: dict[str, Any]
     stages: dict[str, int]
-    discussion: str
     stored: Path
 
     @classmethod
     def read(cls, plan: Plan, stored: Path) -> "Found":
         """Read all that is stored of a study."""
         trees, stages = (json.loads((stored / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages"))
-        return cls(plan, Draws(plan, stored), trees, stages, remarks(stored, "discussion"), stored)
+        return cls(plan, Draws(plan, stored), trees, stages, stored)
 
 
 def remarks(stored: Path, name: str) -> str:
@@ -81,17 +82,12 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1) -
         yield f"| {' | '.join(line)} |"
 
 
-def paragraph(text: str) -> Iterator[str]:
-    """A paragraph and the empty line after it."""
-    yield textwrap.fill(text, WIDTH, break_long_words=False, break_on_hyphens=False)
-    yield ""
-
-
-def section(title: str, text: str) -> Iterator[str]:
-    """A heading and the first paragraph below it."""
-    yield title
-    yield ""
-    yield from paragraph(text)
+def prose(page: str, part: str, **values: object) -> Iterator[str]:
+    """A part of a page's text, with values; its paragraphs are wrapped, headings and code are as they are."""
+    for block in PROSE[page][part].strip("\n").format(**values).split("\n\n"):
+        as_it_is = block.startswith(("#", "<!--", "    "))
+        yield block if as_it_is else textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False)
+        yield ""
 
 
 def spread(estimate: Estimate, *, brief: bool = False) -> str:
@@ -118,11 +114,14 @@ def differences(
     yield ""
 
 
-def compared(found: Found, pairs: Sequence[tuple[Row, Row]]) -> Iterator[str]:
-    """The table of the differences of pairs of rows."""
+def compared(
+    found: Found, pairs: Sequence[tuple[Row, Row]], head: str = "pairs", names: Sequence[str] = ()
+) -> Iterator[str]:
+    """The table of the differences of pairs of rows, by their titles or other names."""
     tested = verdicts(found.draws, [claim_between(*pair) for pair in pairs])
-    lines = [[each.claim.text, spread(each.difference), f"{each.p:.3f}"] for each in tested]
-    yield from table(["pairs", "difference", "p"], lines)
+    texts = names or [each.claim.text for each in tested]
+    lines = [[text, spread(each.difference), f"{each.p:.3f}"] for text, each in zip(texts, tested, strict=True)]
+    yield from table([head, "difference", "p"], lines)
     yield ""
 
 
@@ -140,17 +139,13 @@ def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
 
 def discussion(found: Found) -> Iterator[str]:
     """What people say about it."""
-    yield found.discussion
+    yield remarks(found.stored, "discussion")
 
 
 def probing(found: Found, name: Callable[[Row], str] = attrgetter("title")) -> Iterator[str]:
     """The table of the probing tasks."""
     draws = found.draws
-    yield from section(
-        "## Probing tasks",
-        "Accuracy in per cent on [tasks](../probing.md) made from the held-out documents, with the built-in parser's "
-        "trees. Intervals are left out; they are as wide as the tests are small.",
-    )
+    yield from prose("shared", "probing")
     lines = [[name(row), *(f"{draws.of(row, task)[0]:.1f}" for task in draws.probing)] for row in found.plan.table]
     yield from table(["", *draws.probing], lines)
     yield ""
@@ -159,18 +154,7 @@ def probing(found: Found, name: Callable[[Row], str] = attrgetter("title")) -> I
 def method(found: Found) -> Iterator[str]:
     """How intervals and tests are computed."""
     deviation, freedom = found.draws.deviation(MEAN)
-    yield from section(
-        "## Intervals and tests",
-        "Test examples are drawn with replacement, 2,000 times, the same ones for all rows, so that differences are "
-        "paired: STS 2014's sets separately, whole documents for the next sentence, tasks independently of each other."
-        " To a row's mean over its seeds each draw adds a seed's deviation: Student's t, times the standard deviation "
-        f"over seeds, which is pooled over all trained rows with several seeds ({deviation:.2f} in the mean of the "
-        f"tasks, {freedom} degrees of freedom), over the root of the number of seeds. So trained rows of one "
-        "seed have it too. "
-        "Intervals are from the 2.5th to the 97.5th percentile. p is twice the share of draws on the other side of 0, "
-        "at least 0.001: a table's smallest p is a bound. The classifiers of the tasks are fixed, and so are the "
-        "corpus and the words.",
-    )
+    yield from prose("shared", "method", deviation=deviation, freedom=freedom)
 
 
 def effort(found: Found, study: str, title: Callable[[Row], str] = attrgetter("title")) -> Iterator[str]:
@@ -179,15 +163,18 @@ def effort(found: Found, study: str, title: Callable[[Row], str] = attrgetter("t
     training = sum(each["training"]["minutes"] for each in abouts if "training" in each) / 60
     scoring = sum(each["scoring minutes"] for each in abouts) / 60
     made = "corpora, words, trees and states" if "states" in found.stages else "corpora, words and trees"
-    yield from section(
-        "## What it took",
-        f"{len(abouts)} of {len(found.plan.runs())} runs, each with one thread: {training:.1f} hours of training, at "
-        f"the median rate of a run's steps, and {scoring:.1f} of scoring; before them, "
-        f"{sum(found.stages.values()) / 3600:.1f} hours to make {made}. structviews "
-        f"{abouts[0]['versions']['structviews']}, PyTorch {abouts[0]['versions']['torch']}, "
-        f"{abouts[0]['versions']['machine']}. What each run scored, example by example, is in "
-        f"`docs/results/{study}/runs`."
-        " Sentences/s are the median over runs.",
+    about = abouts[0]["versions"]
+    yield from prose(
+        "shared",
+        "effort",
+        **about,
+        study=study,
+        done=len(abouts),
+        runs=len(found.plan.runs()),
+        training=training,
+        scoring=scoring,
+        before=sum(found.stages.values()) / 3600,
+        made=made,
     )
     yield from table(["", "runs", "sentences/s", "hours"], rates(found, title))
 
@@ -257,8 +244,7 @@ def draw_lines(
 def fit(draws: Draws, rows: Mapping[Row, float], score: str) -> np.ndarray:
     """Least squares of a score on a number, for each draw: ``(1 + B, 2)``, the constant and the slope."""
     numbers = np.stack([np.ones(len(rows)), list(rows.values())], axis=1)
-    found: np.ndarray = (np.linalg.pinv(numbers) @ np.stack([draws.of(row, score) for row in rows])).T
-    return found
+    return (np.linalg.pinv(numbers) @ np.stack([draws.of(row, score) for row in rows])).T
 
 
 def axes_of(height: float) -> "tuple[Figure, Axes]":

@@ -13,12 +13,10 @@ from structviews.words.word_settings import FIRST
 from structviews.words.word_settings import MEAN as MEAN_STATE
 from studies import pages
 from studies.intervals import Claim, above
-from studies.pages import Found, paragraph, section
+from studies.pages import Found, prose
 from studies.rows import CONTROL, FIXED, JOINED, MAIN, OF, Row, Run
 
 NAME = "transformers"
-# Where the scripts are that made the runs.
-COMMIT = "971d152"
 TRANSFORMER, SIMCSE = "transformer", "simcse"
 PARTNERS = ("seq", "dep", "const")
 # The tasks by whose development parts learning rates are chosen, and the file of what is measured.
@@ -153,61 +151,20 @@ def write_pages(stored: Path, docs: Path) -> list[Path]:
 
 def introduction(found: Found) -> Iterator[str]:
     """What was trained, and how."""
-    sentences = found.trees["sentences"]
-    yield from section(
-        "# A transformer and syntax",
-        "This page asks what syntax adds to a pretrained transformer: as a tree above its states "
-        "([contextual words](../contextual-words.md)), and as a second view beside which the transformer is trained "
-        "further ([the view `transformer`](../views/transformer.md)). The transformer is a small BERT of 4 layers of "
-        f"{HIDDEN} dimensions, trained on the same kind of text; what holds for "
-        "it need not hold for encoders that were trained on a hundred times as much.",
-    )
-    yield from paragraph(
-        f"Models were trained for one epoch on {sentences[str(SENTENCES)]:,} sentences of modern text in whole "
-        "documents, of which 1 % of the documents is kept for validation. Pairs were trained with batches of "
-        f"{BATCH} and the pairwise objective; SimCSE with batches of {SIMCSE_BATCH}, and the mean of the states "
-        "instead of its authors' first token. The transformer's learning rates are [chosen](#learning-rates) on "
-        f"development data; other settings are the defaults. Trees and sequences have {HIDDEN} dimensions and, "
-        "beside a transformer, read fixed word vectors, which are learnt on the same text. For all scores, each "
-        "view's vector is scaled to length 1 (`--normalise`)."
-    )
-    yield """\
-<!-- not run: the record of a larger job -->
-
-    python scripts/study.py transformers
-"""
-    yield from paragraph(
-        f"This makes the page again from what the runs scored, in `docs/results/{NAME}`. The scripts that trained the "
-        f"encoder and made the runs are in the project's history, at commit {COMMIT}: `scripts/small_encoder.py` and "
-        "`scripts/transformers_study.py`."
-    )
+    sizes = {"hidden": HIDDEN, "batch": BATCH, "simcse_batch": SIMCSE_BATCH}
+    yield from prose(NAME, "introduction", sentences=found.trees["sentences"][str(SENTENCES)], **sizes)
 
 
 def scores(found: Found) -> Iterator[str]:
     """The table of all rows."""
     plan = found.plan
-    yield from section(
-        "## The table",
-        "Scores in per cent, correlations x 100; next sentence: mean reciprocal rank among a thousand; probing: the "
-        "mean of the probing tasks. ± is half of a 95 % interval over seeds and examples. The last columns are the "
-        f"mean of the {len(found.draws.tasks)} tasks minus that of the frozen encoder's mean, and p corrected by "
-        "Holm's method for all rows. Rows differ in dimensions: compare those "
-        "of the same number. *Exported* is the transformer of a pair by itself, loaded by "
-        "sentence-transformers. No row is left out.",
-    )
+    yield from prose(NAME, "scores", tasks=len(found.draws.tasks))
     yield from pages.differences(found, plan.table, lambda row: plan.frozen[0], title)
 
 
 def answers(found: Found) -> Iterator[str]:
     """The questions with their verdicts."""
-    yield from section(
-        "## What it shows",
-        "Differences of the mean of the tasks, above 0 if the statement holds. It is decided by its p, corrected by "
-        "Holm's method for all of them: below 0.05 the study *shows* it or finds it *reversed*; otherwise it *does not "
-        "show* it, which is no proof of the contrary. The table above corrects p for its own rows only, so the same "
-        "difference may have another p there. A pair's transformer was trained further, and the encoder as it is was "
-        "not.",
-    )
+    yield from prose(NAME, "answers")
     yield from pages.decided(found, claims(found.plan))
 
 
@@ -215,18 +172,15 @@ def learning_rates(found: Found) -> Iterator[str]:
     """How they were chosen."""
     measured: dict[str, Measured] = json.loads((found.stored / RATES).read_text("utf-8"))
     plan, names = found.plan, [f"{rate:g}" for rate in LEARNING_RATES]
-    yield from section(
-        "## Learning rates",
-        "Before any model with a trained transformer was scored, the transformer's learning rates were tried on "
-        f"{found.trees['sentences'][str(TRIED)]:,} sentences with one seed, and the best one of each model "
-        f"(bold) was taken. A score is the mean over the development parts of {', '.join(DEVELOPMENT[:-1])} and "
-        f"{DEVELOPMENT[-1]}, for the transformer's vectors by "
-        "themselves. So short a training may favour lower rates than a long one does. Rates were tried in two rounds: "
-        "the lowest was added since one model preferred the lowest of the first round. Models of different rates "
-        "differ in that, too. The hours of the trials, and of the encoder's own training, are not among those below.",
+    yield from prose(
+        NAME,
+        "learning_rates",
+        tried=found.trees["sentences"][str(TRIED)],
+        development=", ".join(DEVELOPMENT[:-1]),
+        last=DEVELOPMENT[-1],
     )
     untrained = measured[plan.frozen[0].name][UNTRAINED]
-    yield from paragraph(f"The encoder's mean has {untrained:.1f} before any of this training.")
+    yield from prose(NAME, "untrained", untrained=untrained)
     yield from pages.table(["", *names], [trial_line(row, measured[row.name]) for row in plan.tried])
     yield ""
 
@@ -245,19 +199,4 @@ def trial_line(row: Row, measured: Measured) -> list[str]:
 def limits(found: Found) -> Iterator[str]:
     """What the study cannot tell."""
     steps = round(found.trees["sentences"][str(SENTENCES)] / SIMCSE_BATCH, -2)
-    yield from section(
-        "## Limits",
-        "The encoder and the word vectors were trained on text that includes the documents that are held out here, of "
-        "which the probing tasks and the next sentences are made; all rows share that. The encoder has read 40 "
-        "million words, and the word vectors the ten million of five of the 26 files. The probing tasks are made from "
-        "the built-in parser's trees, which the views of trees read, too. About a seventh of STS-B's test pairs are "
-        "in STS14, but the two are drawn independently, so intervals of the mean are a little too narrow; and the "
-        "classifiers by which learning rates are chosen are fitted to training parts that share pairs with STS14. "
-        "There are no two trees of one kind above the encoder's states, so those rows tell trees from sequences, not "
-        "what two kinds of trees teach each other. The encoder was pretrained without dropout and is trained further "
-        f"with it. SimCSE takes about {steps:,.0f} steps of {SIMCSE_BATCH} sentences, the pairs fewer and larger "
-        "ones. Exported encoders run in single precision, as sentence-transformers does; the products of all others "
-        "are in half precision where the processor is faster with it. Pairs have a second vector, made from word "
-        "vectors that the transformer does not read: what that brings by itself, the encoder joined with such a view "
-        "tells for `dep` and `const`; there is no such row for `seq`.",
-    )
+    yield from prose(NAME, "limits", steps=steps, simcse_batch=SIMCSE_BATCH)

@@ -11,10 +11,9 @@ from structviews.encoding.kinds.trained import TrainedEmbedder
 from structviews.errors import InputError
 from structviews.pretrained.loading import without_notices
 from structviews.runtime.files import new_folder
+from structviews.runtime.machine import require
 from structviews.views.transformer import Transformer
 from structviews.words.word_settings import FIRST
-
-INSTALL = "pip install 'structviews[sentence-transformers]'"
 
 
 def export_transformer(run: Path, out: Path, view: str = "") -> Path:
@@ -23,17 +22,14 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
     Of the same text it makes the same vectors as the run's view in fp32. The run reads a sentence's words with spaces
     between them, sentence-transformers the text as typed: to tokenisers that split off punctuation, as BERT's do, this
     is the same, but for words that structviews takes apart, such as "cannot" and "gonna", and texts without words.
-
-    Raises:
-        InputError: if the run has no transformer, or several and ``view`` names none of them; if its vectors are made
-            in a way that sentence-transformers has no module for, or its transformer is half of an encoder-decoder; if
-            sentence-transformers is not installed, or ``out`` exists.
+    Raises InputError if the run has no transformer, or several and ``view`` names none of them; if its vectors are made
+    in a way that sentence-transformers has no module for, or its transformer is half of an encoder-decoder; if
+    sentence-transformers is not installed, or ``out`` exists.
     """
-    try:
-        import transformers  # noqa: PLC0415 - an extra
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415
-    except ImportError:
-        raise InputError(f"sentence-transformers is not installed: {INSTALL}") from None
+    require("sentence_transformers", "runs export", "sentence-transformers")
+    import transformers  # noqa: PLC0415 - an extra
+    from sentence_transformers import SentenceTransformer  # noqa: PLC0415
+
     embedder = Embedder.load(run)
     if not isinstance(embedder, TrainedEmbedder):
         raise InputError(f"{run}: not a run that train made: give one that has the view 'transformer'")
@@ -80,8 +76,7 @@ def _modules(embedder: TrainedEmbedder, transformer: Transformer) -> list[Any]:
     from sentence_transformers.sentence_transformer.modules import Pooling  # noqa: PLC0415
 
     blueprint = embedder.blueprint
-    if blueprint is None:
-        raise ValueError("the run has no transformer")
+    assert blueprint  # there is a transformer
     with TemporaryDirectory() as name:
         blueprint.unpack(Path(name))
         transformer.network.save_pretrained(name)

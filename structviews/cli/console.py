@@ -18,7 +18,6 @@ from structviews.runtime.terminal import Terminal, visible
 
 console = Terminal()
 errors = Terminal(stderr=True, highlight=False)
-GO_ON = "run the same command again to resume"
 
 
 def say(line: str) -> None:
@@ -83,7 +82,7 @@ def resuming(again: bool = True) -> Iterator[None]:
         yield
     except (KeyboardInterrupt, Interrupted) as stop:
         at = f" at step {stop.step}, saved" if isinstance(stop, Interrupted) else ""
-        inform(f"stopped{at}" + f"; {GO_ON}" * again)
+        inform(f"stopped{at}" + "; run the same command again to resume" * again)
         raise typer.Exit(128 + stop.signal if isinstance(stop, Interrupted) else 130) from None
 
 

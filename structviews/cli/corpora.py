@@ -8,22 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from structviews.cli import options
 from structviews.cli.console import console, errors, inform, resuming, say, suggest, typeable, write
-from structviews.cli.options import (
-    Corpus,
-    Device,
-    Language,
-    Models,
-    NewFolder,
-    Probing,
-    Seed,
-    Senteval,
-    Tasks,
-    Tokenised,
-    named_run,
-    only_corpus,
-    sentences_of_tasks,
-)
 from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.errors import InputError
 from structviews.runtime.terminal import rate_bar
@@ -79,13 +65,13 @@ def parse_text(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder to write.", show_default="SOURCE.parsed")
     ] = None,
-    senteval: Senteval = None,
-    probing: Probing = None,
-    tasks: Tasks = "",
+    senteval: options.Senteval = None,
+    probing: options.Probing = None,
+    tasks: options.Tasks = "",
     parser: Parser = "builtin",
-    lang: Language = "en",
-    models: Models = None,
-    device: Device = "",
+    lang: options.Language = "en",
+    models: options.Models = None,
+    device: options.Device = "",
     strict: Annotated[
         bool, typer.Option("--strict", help="Stop at a sentence that cannot be parsed, instead of skipping it.")
     ] = False,
@@ -93,7 +79,7 @@ def parse_text(
         TextFormat | None,
         typer.Option(help="One sentence per line, or running text.", show_default="guessed and reported"),
     ] = None,
-    tokenised: Tokenised = False,
+    tokenised: options.Tokenised = False,
     workers: Workers = None,
     engine: Annotated[
         ParseEngine, typer.Option(help="What runs the processes: local, or ray (needs structviews\\[ray]).")
@@ -159,7 +145,7 @@ def parse_tasks(
     folders = {flag: folder for flag, folder in flags.items() if folder}
     with TemporaryDirectory(prefix="structviews-") as temporary:
         text = Path(temporary) / "sentences.txt"
-        write_sentences(text, sentences_of_tasks(senteval, probing, tasks))
+        write_sentences(text, options.sentences_of_tasks(senteval, probing, tasks))
         limit = MOST_TOKENS if max_tokens is None else max_tokens
         out = out or Path(output_name(str(next(iter(folders.values())).resolve())))
         parse_into(out, [str(text)], layout=TextFormat.lines, tokenised=True, max_tokens=limit, **settings)
@@ -191,11 +177,6 @@ def parse_into(
     lacking = "".join(f", no {kind} trees" for kind, has in kinds.items() if not has)
     say(f"{out}{suffix}: {counts}, {summary(corpus)}{lacking}")
     return corpus
-
-
-@parser_app.callback()
-def group() -> None:
-    """Download models for other libraries' parsers."""
 
 
 @parser_app.command("download")
@@ -235,13 +216,13 @@ def inspect_corpus(
     random: Annotated[
         int | None, typer.Option(metavar="N", help="Draw N random sentences, with --grep from its matches.")
     ] = None,
-    seed: Seed = 1,
+    seed: options.Seed = 1,
     text: Annotated[
         str | None, typer.Option(metavar="SENTENCE", help="Parse this sentence and draw its trees.")
     ] = None,
     parser: Annotated[str, typer.Option(help="Parser for --text; see parse --parser.")] = "builtin",
-    lang: Language = "en",
-    models: Models = None,
+    lang: options.Language = "en",
+    models: options.Models = None,
     tokenised: Annotated[
         bool, typer.Option("--tokenised", help="--text is already tokenised (separated by white space).")
     ] = False,
@@ -275,7 +256,7 @@ def inspect_corpus(
         parsed = parse_sentence(text, parser=parser, options=Options(lang, models), tokenised=tokenised)
         draw_trees([Chosen("sentence", "", parsed, kinds_of(parsed, tree, repr(text[:60])))], svg)
         return
-    opened = ParsedCorpus.open(corpus or only_corpus(none=NO_CORPUS))
+    opened = ParsedCorpus.open(corpus or options.only_corpus(none=NO_CORPUS))
     if drawing:
         found, note = choose(opened, *choosing, seed=seed, tree=tree)
         draw_trees(found, svg)
@@ -307,7 +288,9 @@ def draw_trees(sentences: "list[Chosen]", svg: Path | None) -> None:
 
 
 @corpus_app.command("merge")
-def merge_corpora(corpora: Annotated[list[Path], typer.Argument(help="Parsed corpora.")], out: NewFolder) -> None:
+def merge_corpora(
+    corpora: Annotated[list[Path], typer.Argument(help="Parsed corpora.")], out: options.NewFolder
+) -> None:
     """Concatenate corpora that were parsed with the same settings.
 
     Example: structviews corpus merge novels.parsed news.parsed -o all.parsed
@@ -322,7 +305,7 @@ def merge_corpora(corpora: Annotated[list[Path], typer.Argument(help="Parsed cor
 
 @corpus_app.command("stats")
 def describe_corpus(
-    corpus: Corpus, as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+    corpus: options.Corpus, as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
 ) -> None:
     """Show sizes, frequencies and bytes per token.
 
@@ -340,7 +323,7 @@ def describe_corpus(
 
 @corpus_app.command("export")
 def export_corpus(
-    corpus: Corpus,
+    corpus: options.Corpus,
     out: Annotated[
         Path | None,
         typer.Option("-o", "--out", help="Path of the files to write, without extension.", show_default="CORPUS"),
@@ -365,11 +348,11 @@ def export_corpus(
 @corpus_app.command("states")
 @with_flags(chosen_flags(Words, ["encoder", "word_pooling"]))
 def store_encoder_states(
-    corpus: Corpus,
+    corpus: options.Corpus,
     teacher: Annotated[
         str, typer.Option(help="Instead, a sentence-transformers model whose vectors of all sentences are stored.")
     ] = "",
-    device: Device = "",
+    device: options.Device = "",
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Store a frozen encoder's states of all words, or a teacher's vectors of all sentences.
@@ -434,7 +417,7 @@ def verify_files(
         Path,
         typer.Argument(
             help="A corpus, a run, CORPUS.vectors, CORPUS.states, or a vector file that was read before.",
-            parser=named_run,
+            parser=options.named_run,
         ),
     ],
 ) -> None:

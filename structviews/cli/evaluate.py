@@ -8,28 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from structviews.cli import options
 from structviews.cli.console import console, errors, explain, inform, resuming, say, suggest, typeable, write
-from structviews.cli.options import (
-    ForSimilarity,
-    Precision,
-    Probing,
-    Run,
-    Runs,
-    Seed,
-    Sentences,
-    Senteval,
-    Tasks,
-    Tokenised,
-    check_writable,
-    lines_of,
-    names_in,
-    one_run,
-    only_corpus,
-    own_runs,
-    readable_tasks,
-    runs_argument,
-    word_limit,
-)
 from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import BATCH_SIZE, WordLimit
 from structviews.errors import InputError
@@ -51,14 +31,14 @@ Fitted = StrEnum("Fitted", ["task", "part", "no"])
 @app.command("encode")
 @with_flags([*chosen_flags(Representation, REPRESENTATION, "the run's"), *chosen_flags(WordLimit)])
 def encode_sentences(
-    run: Run,
+    run: options.Run,
     source: Annotated[
         Path | None, typer.Argument(help="Text with one sentence per line.", show_default="standard input")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="File to write.", show_default="standard output")
     ] = None,
-    tokenised: Tokenised = False,
+    tokenised: options.Tokenised = False,
     skip_blank: Annotated[
         bool, typer.Option("--skip-blank", help="Skip blank lines, as between documents: they get no row.")
     ] = False,
@@ -76,7 +56,7 @@ def encode_sentences(
             help="Fit the removed component on the encoded sentences, as papers do, not on training sentences.",
         ),
     ] = None,
-    precision: Precision = "auto",
+    precision: options.Precision = "auto",
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Encode sentences as a NumPy array, a row each.
@@ -99,10 +79,10 @@ def encode_sentences(
     if out is None and sys.stdout.isatty():
         raise InputError("the vectors are binary: write them to a file with --out vectors.npy or > vectors.npy")
     if out:
-        check_writable(out)
+        options.check_writable(out)
     if source is None and sys.stdin.isatty():
         inform("reading sentences from the terminal, one on each line: end with Ctrl-D")
-    limit, changes = word_limit(flags)
+    limit, changes = options.word_limit(flags)
     changes |= {} if transductive is None else {"transductive": transductive}
     with open_text(source, skip_blank) as text, TemporaryDirectory(prefix="structviews-") as temporary:
         if text.blank:
@@ -125,13 +105,13 @@ def encode_sentences(
 
 @app.command("nearest")
 def nearest_sentences(
-    runs: Runs,
-    corpus: Sentences,
+    runs: options.Runs,
+    corpus: options.Sentences,
     query: Annotated[str, typer.Option(help="A sentence, or a file with one per line.")],
     k: Annotated[int, typer.Option("-k", min=1, help="Number of neighbours to show.")] = 10,
-    tokenised: Tokenised = False,
-    similarity: ForSimilarity = False,
-    precision: Precision = "auto",
+    tokenised: options.Tokenised = False,
+    similarity: options.ForSimilarity = False,
+    precision: options.Precision = "auto",
 ) -> None:
     """Find the sentences of a corpus nearest to a query.
 
@@ -147,7 +127,7 @@ def nearest_sentences(
     from structviews.evaluation.retrieval.neighbours import as_rich, nearest
 
     pool = Pool(corpus, tokenised)
-    texts, sentences = zip(*map(pool.read, lines_of(query)), strict=True)
+    texts, sentences = zip(*map(pool.read, options.lines_of(query)), strict=True)
     found = []
     for run in runs:
         with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
@@ -198,10 +178,10 @@ External = Annotated[
 @app.command("eval")
 @with_flags([*chosen_flags(Representation, default="the run's"), *chosen_flags(WordLimit)])
 def evaluate_runs(
-    runs: Annotated[list[Path] | None, runs_argument("Runs, or folders of runs.", own_runs)] = None,
-    senteval: Senteval = None,
-    probing: Probing = None,
-    tasks: Tasks = "",
+    runs: Annotated[list[Path] | None, options.runs_argument("Runs, or folders of runs.", options.own_runs)] = None,
+    senteval: options.Senteval = None,
+    probing: options.Probing = None,
+    tasks: options.Tasks = "",
     recipe: RecipeName = None,
     protocol: ProtocolName = None,
     ensemble: Ensemble = None,
@@ -221,7 +201,7 @@ def evaluate_runs(
     ] = None,
     view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
     transductive: FittedOn = None,
-    precision: Precision = "auto",
+    precision: options.Precision = "auto",
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Score runs on evaluation tasks.
@@ -249,11 +229,11 @@ def evaluate_runs(
     if not (runs or vectors):
         raise InputError("nothing to score: name runs, or give --vectors")
     trees = TaskTrees(parsed) if parsed else None
-    found, unavailable = readable_tasks(tasks or ",".join(second.tasks), senteval, probing, partial)
+    found, unavailable = options.readable_tasks(tasks or ",".join(second.tasks), senteval, probing, partial)
     found, unavailable = covered_tasks(found, unavailable, followed)
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
-    limit, changes = word_limit(flags)
+    limit, changes = options.word_limit(flags)
     chosen = {"recipe": recipe} if recipe else {}
     chosen |= ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
     chosen |= {"transductive": transductive.value} if transductive else {}
@@ -286,7 +266,7 @@ def written(flags: dict[str, Any]) -> str:
 
 @app.command("table")
 def table_of_runs(
-    runs: Runs,
+    runs: options.Runs,
     format: Annotated[TableFormat, typer.Option(help="How to print the table.")] = TableFormat.rich,
     intervals: Annotated[bool, typer.Option("--intervals", help="Add each score's 95 % confidence interval.")] = False,
     published: Annotated[
@@ -306,7 +286,15 @@ def table_of_runs(
     if matrix:
         if intervals or published or format != "rich":
             raise InputError("--matrix takes no option but --picture: leave out --format, --intervals and --published")
-        print_matrix(runs, matrix, picture)
+        from structviews.evaluation.scores import heatmap
+        from structviews.runtime.pictures import write_picture
+
+        found = heatmap.view_matrix(runs, matrix)
+        if picture:
+            write_picture(picture, lambda: heatmap.picture(found))
+        console.print(heatmap.as_rich(found))
+        for remark in found.notes:
+            explain(remark)
     elif picture:
         raise InputError(f"--picture {picture}: draws a single task: choose it with --matrix TASK")
     else:
@@ -331,24 +319,11 @@ def print_scores(runs: list[Path], format: str, intervals: bool = False, publish
             say(note)
 
 
-def print_matrix(runs: list[Path], task: str, picture: Path | None) -> None:
-    """Print a task's scores as a matrix of views, and draw them if ``picture`` is given."""
-    from structviews.evaluation.scores import heatmap
-    from structviews.runtime.pictures import write_picture
-
-    matrix = heatmap.view_matrix(runs, task)
-    if picture:
-        write_picture(picture, lambda: heatmap.picture(matrix))
-    console.print(heatmap.as_rich(matrix))
-    for remark in matrix.notes:
-        explain(remark)
-
-
 @app.command("compare")
 def compare_two(
-    first: Run,
+    first: options.Run,
     second: Annotated[
-        Path | None, runs_argument("The run to compare it with; with --by it may be left out.", one_run)
+        Path | None, options.runs_argument("The run to compare it with; with --by it may be left out.", options.one_run)
     ] = None,
     by: Annotated[
         str | None,
@@ -363,7 +338,7 @@ def compare_two(
         int | None, typer.Option(min=2, help="With --by: most sentences of each kind.", show_default=str(MOST_ALTERED))
     ] = None,
     show: Annotated[int, typer.Option(min=0, help="With --by: print this many examples of each kind.")] = 0,
-    seed: Seed = 1,
+    seed: options.Seed = 1,
 ) -> None:
     """Test on which tasks the scores of two runs differ.
 
@@ -378,8 +353,8 @@ def compare_two(
 
     if by is not None:
         runs = [first, second] if second else [first]
-        corpus, most = corpus or only_corpus("choose one with --corpus"), sentences or MOST_ALTERED
-        compare_by(runs, names_in(by), corpus, most, show, seed)
+        corpus, most = corpus or options.only_corpus("choose one with --corpus"), sentences or MOST_ALTERED
+        compare_by(runs, options.names_in(by), corpus, most, show, seed)
         return
     for option, value in (("--corpus", corpus), ("--sentences", sentences), ("--show", show)):
         if value:

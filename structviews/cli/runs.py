@@ -6,20 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from structviews.cli import options
 from structviews.cli.console import errors, resuming, say, suggest, typeable
-from structviews.cli.options import (
-    Device,
-    Labels,
-    Members,
-    NewFolder,
-    OwnRun,
-    Precision,
-    Run,
-    Sentences,
-    Tokenised,
-    names_in,
-    own_device,
-)
 from structviews.cli.setting_flags import NO_FLAGS, ConfigFile, HelpAll, TrainCommand, train_flags, with_flags
 from structviews.runs import RUNS
 from structviews.runtime.terminal import rate_bar
@@ -32,8 +20,8 @@ app.add_typer(runs_app, name="runs")
 
 @app.command("join")
 def join_several(
-    members: Members,
-    out: NewFolder,
+    members: options.Members,
+    out: options.NewFolder,
     join: Annotated[
         str, typer.Option(help="concatenation of the members' vectors, or average of the normalised vectors.")
     ] = "concatenation",
@@ -87,7 +75,7 @@ def sweep_views(
     views: Annotated[list[str], typer.Option(help="Comma-separated views; give once per set.")],
     seeds: Annotated[int, typer.Option(help="Number of seeds: train each set with seeds 1, 2, ...")] = 3,
     out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the runs.")] = RUNS / "sweep",
-    device: Device = "",
+    device: options.Device = "",
     config: ConfigFile = None,
     help_all: HelpAll = False,
     flags: Mapping[str, Any] = NO_FLAGS,
@@ -110,8 +98,8 @@ def sweep_views(
     settings = dict(flags)
     if "corpus" not in settings and not (base and base.data.corpus):
         settings["corpus"] = str(find_corpus())
-    with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):
-        jobs = sweep_jobs([names_in(names) for names in views], seeds, out, settings, base)
+    with resuming(), joined_ranks() as ranks, using(options.own_device(device, ranks.count)):
+        jobs = sweep_jobs([options.names_in(names) for names in views], seeds, out, settings, base)
         runs = []
         for number, job in enumerate(jobs, 1):
             if ranks.leads:
@@ -125,7 +113,7 @@ def sweep_views(
 
 @runs_app.command("expand")
 def expand_vocabulary(
-    run: OwnRun, vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")]
+    run: options.OwnRun, vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")]
 ) -> None:
     """Extend a run's vocabulary to the words of a vector file.
 
@@ -151,15 +139,15 @@ def expand_vocabulary(
 
 @runs_app.command("project")
 def project_sentences(
-    run: Run,
-    corpus: Sentences,
+    run: options.Run,
+    corpus: options.Sentences,
     out: Annotated[
         Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")
     ],
-    labels: Labels = None,
+    labels: options.Labels = None,
     max_sentences: Annotated[int, typer.Option(min=3, help="Draw at most this many sentences, evenly spaced.")] = 2000,
-    tokenised: Tokenised = False,
-    precision: Precision = "auto",
+    tokenised: options.Tokenised = False,
+    precision: options.Precision = "auto",
 ) -> None:
     """Plot a run's sentence vectors in two dimensions.
 
@@ -182,8 +170,8 @@ def project_sentences(
 
 @runs_app.command("export")
 def export_sentence_transformer(
-    run: Run,
-    out: NewFolder,
+    run: options.Run,
+    out: options.NewFolder,
     view: Annotated[
         str,
         typer.Option(

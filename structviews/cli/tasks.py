@@ -5,22 +5,8 @@ from typing import Annotated
 
 import typer
 
+from structviews.cli import options
 from structviews.cli.console import console, errors, explain, inform, say, stages, suggest, typeable
-from structviews.cli.options import (
-    Corpus,
-    ForSimilarity,
-    NewFolder,
-    OwnRun,
-    OwnRuns,
-    Precision,
-    Probing,
-    Seed,
-    Senteval,
-    Tasks,
-    Tokenised,
-    check_writable,
-    sentences_of_tasks,
-)
 from structviews.errors import unknown
 from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
@@ -32,15 +18,15 @@ app.add_typer(tasks_app, name="tasks")
 
 @tasks_app.command("retrieval")
 def retrieve_neighbours(
-    runs: OwnRuns,
+    runs: options.OwnRuns,
     corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the runs'")] = None,
     candidates: Annotated[
         int | None,
         typer.Option(min=2, help="Number of candidate sentences.", show_default="1000, or fewer for a small corpus"),
     ] = None,
     max_sentences: Annotated[int, typer.Option(help="Most sentences to sample, in whole documents.")] = 20_000,
-    similarity: ForSimilarity = False,
-    precision: Precision = "auto",
+    similarity: options.ForSimilarity = False,
+    precision: options.Precision = "auto",
 ) -> None:
     """Find each sentence's successor among candidates.
 
@@ -77,7 +63,7 @@ def retrieve_neighbours(
 
 @tasks_app.command("captions")
 def retrieve_captions(
-    runs: OwnRuns,
+    runs: options.OwnRuns,
     images: Annotated[
         Path, typer.Option(help="Folder with train, dev and test, each as .npz and .jsonl (see docs/retrieval.md).")
     ],
@@ -87,7 +73,7 @@ def retrieve_captions(
     protocol: Annotated[
         str, typer.Option(help="How the joint space is trained: senteval, or kiros (skip-thoughts, quick-thoughts).")
     ] = "senteval",
-    precision: Precision = "auto",
+    precision: options.Precision = "auto",
 ) -> None:
     """Retrieve captions from images and images from captions.
 
@@ -96,42 +82,37 @@ def retrieve_captions(
 
     Example: structviews tasks captions runs/dep-const --images coco
     """
-    from structviews.evaluation.retrieval.captions import (
-        CAPTION_PROTOCOLS,
-        caption_table,
-        evaluate_captions,
-        read_captions,
-    )
+    from structviews.evaluation.retrieval import captions
     from structviews.evaluation.scores.results import CAPTION_TASK, save_results
     from structviews.evaluation.senteval.protocols import PROTOCOLS
     from structviews.evaluation.senteval.suite import Scored, results_of, scored_vectors
     from structviews.evaluation.senteval.task_trees import TaskTrees
 
-    if protocol not in CAPTION_PROTOCOLS:
-        raise unknown("protocol", protocol, CAPTION_PROTOCOLS)
-    trained_by, scored_by = CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
-    data = read_captions(images, trained_by.batch)
+    if protocol not in captions.CAPTION_PROTOCOLS:
+        raise unknown("protocol", protocol, captions.CAPTION_PROTOCOLS)
+    trained_by, scored_by = captions.CAPTION_PROTOCOLS[protocol], PROTOCOLS[protocol]
+    data = captions.read_captions(images, trained_by.batch)
     trees = TaskTrees(parsed) if parsed else None
     scored = []
     for run in runs:
         choice = Scored(flags=f" --precision {precision}", precision=precision)
         embedder, vectors, file = scored_vectors(run, choice, scored_by)
         with stages(f"{run.name}: ") as tell:
-            entry = evaluate_captions(embedder, data, trained_by, trees, tell)
+            entry = captions.evaluate_captions(embedder, data, trained_by, trees, tell)
         results = results_of({CAPTION_TASK: entry}, protocol=scored_by) | {"dim": entry["dim"]}
         save_results(run, results | vectors, file)
         scored.append((run.name, entry))
-    console.print(caption_table(scored))
+    console.print(captions.caption_table(scored))
 
 
 @tasks_app.command("analogies")
 def score_analogies(
-    run: OwnRun,
+    run: options.OwnRun,
     tuples: Annotated[Path, typer.Option(help="Analogies, one per line: four tab-separated sentences.")],
     pool: Annotated[Path, typer.Option(help="Other candidates: one sentence per line, or a parsed corpus.")],
-    tokenised: Tokenised = False,
-    similarity: ForSimilarity = False,
-    precision: Precision = "auto",
+    tokenised: options.Tokenised = False,
+    similarity: options.ForSimilarity = False,
+    precision: options.Precision = "auto",
 ) -> None:
     """Score sentence analogies: A is to B as C is to D.
 
@@ -158,13 +139,13 @@ def score_analogies(
 
 @tasks_app.command("make-probing")
 def make_probing_tasks(
-    corpus: Corpus,
-    out: NewFolder,
+    corpus: options.Corpus,
+    out: options.NewFolder,
     size: Annotated[
         int, typer.Option(help="At most this many training examples per task; a tenth as many for dev and test.")
     ] = 100_000,
     sentences: Annotated[int, typer.Option(help="Read at most this many sentences, from random shards.")] = 1_000_000,
-    seed: Seed = 1,
+    seed: options.Seed = 1,
 ) -> None:
     """Make probing tasks from a corpus's sentences and trees.
 
@@ -173,15 +154,13 @@ def make_probing_tasks(
 
     Example: structviews tasks make-probing corpus.parsed -o probing
     """
-    from rich.table import Column
-
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.evaluation.probing.probing_tasks import make_tasks
-    from structviews.runtime.terminal import Table
+    from structviews.runtime.terminal import number_table
 
     with stages() as tell:
         outcomes = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
-    table = Table("task", *(Column(name, justify="right") for name in ("train", "dev", "test", "classes")))
+    table = number_table(["task"], ["train", "dev", "test", "classes"])
     for each in outcomes:
         if not each.reason:
             table.add_row(each.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
@@ -195,9 +174,9 @@ def make_probing_tasks(
 @tasks_app.command("sentences")
 def write_sentences_of_tasks(
     out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.")],
-    senteval: Senteval = None,
-    probing: Probing = None,
-    tasks: Tasks = "",
+    senteval: options.Senteval = None,
+    probing: options.Probing = None,
+    tasks: options.Tasks = "",
 ) -> None:
     """Write the sentences of evaluation tasks, one per line.
 
@@ -207,7 +186,7 @@ def write_sentences_of_tasks(
     """
     from structviews.encoding.sentence_vectors import write_sentences
 
-    check_writable(out)
-    sentences = sentences_of_tasks(senteval, probing, tasks)
+    options.check_writable(out)
+    sentences = options.sentences_of_tasks(senteval, probing, tasks)
     write_sentences(out, sentences)
     say(f"{out}: {counted(len(sentences), 'sentence')}")

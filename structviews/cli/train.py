@@ -62,14 +62,19 @@ def train_views(
     from structviews.recipes.recipe import Recipe
     from structviews.runtime.device import using
     from structviews.training.checkpoint import extend
-    from structviews.training.loop import train
+    from structviews.training.loop import estimate, train
     from structviews.training.ranks import joined_ranks
 
     with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):
         jobs = [resumed(resume, config, recipe, flags)] if resume else training_jobs(config, recipe, flags)
         if dry_run:
             for settings in jobs if ranks.leads else []:
-                print_estimate(settings)
+                needed = estimate(settings)
+                say(
+                    f"{counted(needed.steps, 'step')} in about {duration(max(needed.seconds, 1))}, at "
+                    f"{needed.sentences_per_second:,.0f} sentences/s; {needed.parameters:,} parameters, "
+                    f"{needed.gigabytes:.2f} GB with gradients and Adam's moments"
+                )
             return
         if resume and ranks.leads:
             extend(jobs[0])
@@ -98,18 +103,6 @@ def resumed(run: Path, config: Path | None, recipe: str | None, flags: Mapping[s
     if others:
         raise InputError(f"--resume uses the run's own settings: leave out --{others[0].replace('_', '-')}")
     return extended(run, flags.get("epochs"), flags.get("steps"))
-
-
-def print_estimate(settings: "TrainConfig") -> None:
-    """Print a run's estimated steps, memory and time on one line."""
-    from structviews.training.loop import estimate
-
-    needed = estimate(settings)
-    say(
-        f"{counted(needed.steps, 'step')} in about {duration(max(needed.seconds, 1))}, at "
-        f"{needed.sentences_per_second:,.0f} sentences/s; {needed.parameters:,} parameters, "
-        f"{needed.gigabytes:.2f} GB with gradients and Adam's moments"
-    )
 
 
 def training_jobs(config: Path | None, recipe: str | None, flags: Mapping[str, Any]) -> list["TrainConfig"]:

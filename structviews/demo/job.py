@@ -22,7 +22,6 @@ PAIRS = (("bow", "seq"), ("seq", "seq"), ("dep", "seq"), ("dep", "const"))
 # Of models small enough to train four of them in minutes. The learning rate is higher than the default, as a small
 # corpus gives few steps.
 SETTINGS: dict[str, Any] = {"hidden": 128, "word_dim": 100, "epochs": 5, "lr": 2e-3, "held_out": 0.15, "seed": 0}
-WORKERS = 2
 NEXT = """Encode your own sentences, one per line:
   structviews encode {run} < sentences.txt > vectors.npy
 Train on your own text (UTF-8, one sentence per line or running prose):
@@ -33,10 +32,8 @@ Train on your own text (UTF-8, one sentence per line or running prose):
 def run_demo(folder: Path, console: Console) -> Table:
     """Build a corpus, parse it, train four pairs of views on it, and print a table of them on held-out documents.
 
-    Completed steps of an earlier call with the same folder are reused.
-
-    Raises:
-        InputError: if the folder is a file, or the standard library has no documentation to read.
+    Completed steps of an earlier call with the same folder are reused. Raises InputError if the folder is a file, or
+    the standard library has no documentation to read.
     """
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file: give a folder with --out")
@@ -52,7 +49,7 @@ def run_demo(folder: Path, console: Console) -> Table:
         write_corpus(text)
     announce(2, f"parsing every sentence into a dependency and a constituency tree: {parsed}")
     source = open_source([str(text)], parser="builtin", layout="lines", tokenised=False, max_tokens=120)
-    corpus, _ = parse_corpus(source, parsed, workers=WORKERS, console=console)
+    corpus, _ = parse_corpus(source, parsed, workers=2, console=console)
     announce(3, f"training {len(PAIRS)} pairs of views: one view of a sentence predicts the other view of the next")
     for views, run in zip(PAIRS, runs.values(), strict=True):
         train(TrainConfig.of(corpus=str(parsed), views=views, out=str(run), **SETTINGS))

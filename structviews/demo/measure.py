@@ -18,7 +18,7 @@ from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.labels import top_constituents
 from structviews.evaluation.retrieval.neighbours import CANDIDATES, cosine_scores, neighbour_trials, ranks_of_first
 from structviews.evaluation.scores.intervals import Proportion, proportion
-from structviews.runtime.terminal import Table
+from structviews.runtime.terminal import Table, number_table
 
 FOLDS = 5
 STRENGTH = 0.01
@@ -99,10 +99,8 @@ def probe(
     tested once, without its own document in training. The intervals are over documents; they do not cover the
     choice of training sentences.
 
-    Of ``vectors`` (n, d), ``classes`` (n,) and ``documents`` (n,).
-
-    Raises:
-        InputError: if a vector is not finite, or there are fewer documents than folds or fewer than two classes.
+    Of ``vectors`` (n, d), ``classes`` (n,) and ``documents`` (n,). Raises InputError if a vector is not finite, or
+    there are fewer documents than folds or fewer than two classes.
     """
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  slow to import
     from sklearn.model_selection import GroupKFold  # noqa: PLC0415
@@ -137,18 +135,17 @@ def random_bag(texts: Sequence[Sequence[str]], dim: int) -> NDArray[np.float32]:
 def result_table(rows: Sequence[Row]) -> Table:
     """Format the rows with counts and intervals; the last row is chance or the majority class."""
     first = rows[0]
-    table = Table(
+    measured = {
+        f"next sentence\namong {CANDIDATES}\nrecall@1": first.recall,
+        "probe:\nlength\naccuracy": first.length.accuracy,
+        "probe: top\nconstituents\naccuracy": first.constituents.accuracy,
+    }
+    table = number_table(
+        ["views"],
+        ["dim", *(f"{heading}\nn = {found.count:,}" for heading, found in measured.items())],
         title="Held-out documents: per cent, with 95 % intervals over documents",
         caption=f"chance: 1 in {CANDIDATES} for the neighbour; for the probes, always the most frequent class",
     )
-    table.add_column("views")
-    table.add_column("dim", justify="right", no_wrap=True)
-    for heading, found in (
-        (f"next sentence\namong {CANDIDATES}\nrecall@1", first.recall),
-        ("probe:\nlength\naccuracy", first.length.accuracy),
-        ("probe: top\nconstituents\naccuracy", first.constituents.accuracy),
-    ):
-        table.add_column(f"{heading}\nn = {found.count:,}", justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row.name, str(row.dim), *map(str, (row.recall, row.length.accuracy, row.constituents.accuracy)))
     table.add_section()

@@ -34,10 +34,8 @@ LEFT_OUT = {
 def write_corpus(path: Path, stdlib: Path | None = None) -> None:
     """Write the documentation of a Python installation, by default the running one, one sentence per line.
 
-    A document is a ``pydoc`` topic or a module; a blank line ends it. The text depends only on the installation.
-
-    Raises:
-        InputError: if its folder ``stdlib`` of the standard library's sources holds hardly any documentation.
+    A document is a ``pydoc`` topic or a module; a blank line ends it. The text depends only on the installation. Raises
+    InputError if its folder ``stdlib`` of the standard library's sources holds hardly any documentation.
     """
     stdlib = stdlib or Path(sysconfig.get_path("stdlib"))
     texts = without_repeats({name: sentences(text) for name, text in raw_documents(stdlib)})

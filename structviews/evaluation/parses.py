@@ -38,27 +38,18 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Parses:
-    """Parsed sentences. Sentences without some annotation have no entries in its columns.
+    """Parsed sentences. Sentences without some annotation have no entries in its columns."""
 
-    Attributes:
-        rows, documents: (B,) row of each sentence in its corpus, and its document.
-        lengths: (B,) number of words of each sentence.
-        words, tags, relations: (n,) words, part-of-speech tags and dependency relations.
-        heads: (n,) 1-based heads within each sentence, 0 for the root.
-        left, right: (n - B,) children of each internal node, numbered within its sentence.
-        labels: (m,) label of each node, grouped by sentence.
-    """
-
-    rows: Array
-    documents: Array
-    lengths: Array
-    words: Column
-    tags: Column
-    heads: Array
-    relations: Column
-    left: Array
-    right: Array
-    labels: Column
+    rows: Array  # (B,) of each sentence in its corpus
+    documents: Array  # (B,)
+    lengths: Array  # (B,) numbers of words
+    words: Column  # (n,)
+    tags: Column  # (n,) parts of speech
+    heads: Array  # (n,) 1-based within each sentence, 0 for the root
+    relations: Column  # (n,) of the dependency trees
+    left: Array  # (n - B,) child of each internal node, numbered within its sentence
+    right: Array  # (n - B,)
+    labels: Column  # (m,) of each node, grouped by sentence
 
     @classmethod
     def read(cls, corpus: ParsedCorpus, shortest: int, longest: int, most: int, rng: np.random.Generator) -> "Parses":
@@ -181,22 +172,18 @@ class Parses:
 
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of constituency trees: 2n - 1 for a sentence of n words, grouped by sentence, leaves first.
+    """The nodes of constituency trees: 2n - 1 for a sentence of n words, grouped by sentence, leaves first; (m,) each.
 
-    Attributes, each (m,):
-        sentence, parent, is_root: the sentence and the parent of each node; a root is its own parent.
-        word: the word of a leaf, -1 for internal nodes.
-        start, end: position of the node's first word in its sentence, from 0, and after its last word.
-        levels: number of nodes of the original, unbinarised tree that this node represents: several for a unary chain,
-            0 for a node introduced by binarisation. A leaf's tag does not count.
+    ``levels`` is how many nodes of the original, unbinarised tree a node represents: several for a unary chain, 0 for
+    a node introduced by binarisation. A leaf's tag does not count.
     """
 
     sentence: Array
-    parent: Array
+    parent: Array  # a root is its own
     is_root: Array
-    word: Array
-    start: Array
-    end: Array
+    word: Array  # of a leaf; -1 for internal nodes
+    start: Array  # position of the node's first word in its sentence, from 0
+    end: Array  # position after its last word
     levels: Array
 
     @classmethod

@@ -17,10 +17,9 @@ from structviews.hub.portable import read_sources, summed, trained_parts
 from structviews.runs.folder import CONFIG, SOURCES
 from structviews.runs.settings_file import load_run, read_settings, run_kind, run_views
 from structviews.runs.weights import load_vocabularies
+from structviews.runtime.machine import require
 from structviews.runtime.wording import as_block, as_code, as_text
 from structviews.words import CONTEXTUAL
-
-TEMPLATE = "model_card.md"
 
 
 def model_name(repo: str) -> str:
@@ -41,6 +40,9 @@ def model_card(
 ) -> str:
     """Render a model card: Markdown with a YAML header, in the Hub's format.
 
+    Raises InputError if the ``hub`` extra is not installed, a baseline lacks a score, or the run's sources cannot be
+    read.
+
     Args:
         run, embedder: a folder that ``stage`` made, with the scores to report, and the loaded run.
         repo: the model's name on the Hub, or in the package, with which it comes if it is ``bundled``.
@@ -48,16 +50,11 @@ def model_card(
         baselines: runs to compare scores with, which are then shown with their intervals.
         published: name of a model of the papers whose scores are shown beside, as in ``structviews table --published``.
         about: Markdown, sections of their own.
-
-    Raises:
-        InputError: if the ``hub`` extra is not installed, a baseline lacks a score, or the run's sources cannot be
-            read.
     """
-    try:
-        from huggingface_hub import ModelCardData  # noqa: PLC0415 - an extra
-        from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
-    except ImportError as error:
-        raise InputError(f"{error.name} is not installed: pip install 'structviews[hub]'") from None
+    for package in ("huggingface_hub", "jinja2"):
+        require(package, "a model card", "hub")
+    from huggingface_hub import ModelCardData  # noqa: PLC0415 - an extra
+    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
 
     parts = list(map(_part, trained_parts(run)))
     compared = []
@@ -80,7 +77,7 @@ def model_card(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     environment.filters |= {"text": as_text, "code": as_code, "block": as_block}
-    template = environment.from_string(files("structviews.hub").joinpath(TEMPLATE).read_text("utf-8"))
+    template = environment.from_string(files("structviews.hub").joinpath("model_card.md").read_text("utf-8"))
     return template.render(
         header=header.to_yaml(),
         name=model_name(repo),

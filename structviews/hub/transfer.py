@@ -16,6 +16,7 @@ from structviews.runs import RUNS
 from structviews.runs.bundled import is_bundled, or_bundled, run_folder
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import new_folder
+from structviews.runtime.machine import require
 from structviews.runtime.wording import network_reason
 
 PULLED = "pulled.json"
@@ -38,16 +39,14 @@ def push(
 ) -> Pushed:
     """Upload a run to a repository on the Hub, which is created if necessary.
 
-    Files of an earlier run in the repository are deleted; files that do not belong to a run are kept.
+    Files of an earlier run in the repository are deleted; files that do not belong to a run are kept. Raises InputError
+    if the run cannot be shared, or the Hub cannot be reached or refuses the upload.
 
     Args:
         run: a trained or random run, or a join of such runs.
         repo, private: OWNER/NAME, and whether it is private if it is new.
         licence, card: licence identifier of the Hub for the card; or a file with a card of one's own.
         dry_run: upload nothing.
-
-    Raises:
-        InputError: if the run cannot be shared, or the Hub cannot be reached or refuses the upload.
     """
     api = _api(repo, writes=not dry_run)
     with TemporaryDirectory(prefix="structviews-") as temporary:
@@ -76,15 +75,13 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
     """Download a run from a repository on the Hub, or copy a bundled model; return its folder.
 
     Only the data files of a run are downloaded: settings, words, tensors. The run is test-loaded before the folder
-    appears. The folder's ``pulled.json`` names the repository and the commit.
+    appears. The folder's ``pulled.json`` names the repository and the commit. Raises InputError if ``out`` exists, the
+    Hub cannot be reached, or there is no such revision or no valid run.
 
     Args:
         repo: OWNER/NAME; or the name of a bundled model, such as ``default``, which needs no network.
         out: folder to create; ``runs/NAME`` by default.
         revision: a branch, a tag or a commit; the newest commit by default.
-
-    Raises:
-        InputError: if ``out`` exists, the Hub cannot be reached, or there is no such revision or no valid run.
     """
     out = out or RUNS / model_name(repo)
     if is_bundled(source := run_folder(repo)):
@@ -114,10 +111,9 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
 
 def _api(repo: str, *, writes: bool = False) -> Any:
     """The Hub's client, for the repository of a valid name; ``writes`` needs a token."""
-    try:
-        from huggingface_hub import HfApi, get_token, utils  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise InputError("huggingface_hub is not installed: pip install 'structviews[hub]'") from None
+    require("huggingface_hub", "the Hugging Face Hub", "hub")
+    from huggingface_hub import HfApi, get_token, utils  # noqa: PLC0415 - an extra
+
     with hub_errors(repo):
         utils.validate_repo_id(repo)
     if writes and not get_token():

@@ -92,17 +92,11 @@ class _Sum(torch.autograd.Function):
 
 
 class TreeCell(nn.Module, ABC):
-    """A cell over trees: parameters, and equations from the leaves to the root.
+    """A cell over trees: parameters, and equations from the leaves to the root."""
 
-    Attributes:
-        binary: whether its trees are binary and have words at the leaves only; other trees have a word at each node.
-        attention: whether it weighs its children, see ``Children.softmax``.
-        hidden: dimension H of a state.
-    """
-
-    binary: ClassVar[bool]
-    attention: bool = False
-    hidden: int
+    binary: ClassVar[bool]  # whether trees are binary with words at the leaves only; others have one at each node
+    attention: bool = False  # whether it weighs its children, see ``Children.softmax``
+    hidden: int  # dimension H of a state
 
     def of_words(self, vectors: Tensor) -> Tensor:
         """``(U, P)`` what depends only on a word, computed once for each distinct one; by default its vector."""

@@ -21,12 +21,9 @@ from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, Tr
 
 
 class ChildSumCell(TreeCell):
-    """Child-Sum Tree-LSTM.
+    """Child-Sum Tree-LSTM; from the dimensions X of a word vector and H of a state, and of queries and keys.
 
-    Args:
-        input_dim: dimension X of a word vector.
-        hidden: dimension H of a state, and of queries and keys.
-        attention: weigh the children's states by attention instead of summing them.
+    ``attention`` weighs the children's states instead of summing them.
     """
 
     binary = False
@@ -98,24 +95,15 @@ LEVEL_PASSES[ChildSumCell] = level_pass
 
 
 class _Buffers(NamedTuple):
-    """Results of the forward pass for all rows, inner nodes and edges.
+    """Results of the forward pass for all rows, inner nodes and edges."""
 
-    Attributes:
-        gates: ``(R, 3H)`` activations of i, o and u (folded).
-        c, h: ``(R, H)`` cells and states.
-        sent: ``(R, (1 or 2) H)`` the nodes' contributions to their parents' forget gates; keys.
-        own: ``(I, (1 or 2) H)`` the inner nodes' contributions to their children's forget gates; queries.
-        h_sum: ``(I, H)`` (weighted) sum of the children's states.
-        forget: ``(E, H)`` activations of the forget gates.
-    """
-
-    gates: Tensor
-    c: Tensor
-    h: Tensor
-    sent: Tensor
-    own: Tensor
-    h_sum: Tensor
-    forget: Tensor
+    gates: Tensor  # (R, 3H) activations of i, o and u (folded)
+    c: Tensor  # (R, H) cells
+    h: Tensor  # (R, H) states
+    sent: Tensor  # (R, (1 or 2) H) the nodes' contributions to their parents' forget gates; keys
+    own: Tensor  # (I, (1 or 2) H) the inner nodes' contributions to their children's forget gates; queries
+    h_sum: Tensor  # (I, H) (weighted) sum of the children's states
+    forget: Tensor  # (E, H) activations of the forget gates
 
 
 class _ChildSum(torch.autograd.Function):

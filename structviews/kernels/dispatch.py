@@ -17,13 +17,11 @@ from structviews.kernels.cells import LEVEL_PASSES, MERGED_PASSES, Results, Tree
 class TreeStates:
     """The result of running a cell.
 
-    Attributes:
-        roots: ``(B, H)`` hidden state of each sentence's root.
-        attention: ``(E,)`` weight of each child under its parent, in the order of
-            ``TreeBatch.children``; None for a cell without attention, and where trees are merged.
+    ``attention (E,)`` has the weight of each child under its parent, in the order of ``TreeBatch.children``; None for
+    a cell without attention, and where trees are merged.
     """
 
-    roots: Tensor
+    roots: Tensor  # (B, H) hidden state of each sentence's root
     attention: Tensor | None
     _rows: Tensor
     _row_of_node: Tensor

@@ -22,11 +22,7 @@ from structviews.kernels.child_sum import ChildSumCell, cosine
 
 
 def load() -> Any:
-    """Import and return ``dgl``.
-
-    Raises:
-        InputError: if it is missing or does not work with this version of PyTorch.
-    """
+    """Import and return ``dgl``; raises InputError if it is missing or does not work with this version of PyTorch."""
     # Without this, DGL writes a default backend into the user's home.
     os.environ.setdefault("DGLBACKEND", "pytorch")
     try:
@@ -37,11 +33,7 @@ def load() -> Any:
 
 
 def require(device: torch.device) -> None:
-    """Check that DGL is installed and supports the device.
-
-    Raises:
-        InputError: if it is not or does not.
-    """
+    """Check that DGL is installed and supports the device; raises InputError if it is not or does not."""
     dgl = load()
     try:
         dgl.graph(([], []), num_nodes=1, device=device)
@@ -54,11 +46,7 @@ def require(device: torch.device) -> None:
 
 
 def run(cell: TreeCell, inputs: Tensor, trees: TreeBatch) -> Results:
-    """The results of a cell, with states ``(N, H)`` in sorted order.
-
-    Raises:
-        InputError: if DGL is missing.
-    """
+    """The results of a cell, with states ``(N, H)`` in sorted order; raises InputError if DGL is missing."""
     graph = load().graph((trees.children, trees.parent[trees.children]), num_nodes=len(trees))
     if type(cell) is ChildSumCell:
         attention = _child_sum(cell, inputs, trees, graph)

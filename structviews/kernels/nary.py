@@ -126,8 +126,7 @@ class _Binary(torch.autograd.Function):
 def _inner_gradients(ctx: Any, above_c: Tensor, d_h: Tensor | None, d_roots: Tensor) -> tuple[Tensor, list[Tensor]]:
     """The backward pass of the inner nodes, from the roots down.
 
-    Returns:
-        The gradient ``(I, 5H)`` of the pre-activations, and the inner nodes' part of the gradients of ``w_sides``.
+    Returns the gradient ``(I, 5H)`` of the pre-activations, and the inner nodes' part of the gradients of ``w_sides``.
     """
     _, _, *w_sides, _, gates, c, h = ctx.saved_tensors
     trees, rows, children = ctx.trees, ctx.rows, ctx.children
@@ -160,9 +159,7 @@ def _leaf_gradients(
 ) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
     """The backward pass of the distinct leaves, summed over their occurrences.
 
-    Returns:
-        The gradient ``(L, 3H)`` of their pre-activations, and for each side the gradient of ``sent`` with the
-        leaves' states.
+    Returns the gradient ``(L, 3H)`` of their pre-activations, and for each side that of ``sent`` with their states.
     """
     _, _, *w_sides, gates, _, c, h = ctx.saved_tensors
     trees, rows = ctx.trees, ctx.rows

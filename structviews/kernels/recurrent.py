@@ -35,25 +35,16 @@ _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 class RecurrentCell(ABC):
-    """A cell over one direction of a batch.
+    """A cell over one direction of a batch; from the weight of the state, as ``arranged``.
 
-    Args:
-        w_state: the weight of the state, as ``arranged``.
-        now: ``(B, P H)`` what goes from step to step, for its shape and dtype.
-
-    Attributes:
-        module: PyTorch's module with the parameters.
-        built_in: whether that module computes the same.
-        gates: G, the number of gates.
-        bare: how many of the gates, the first ones, get only a bias from the word.
-        carried: P.
+    ``now (B, P H)`` is what goes from step to step, for its shape and dtype.
     """
 
-    module: ClassVar[type[nn.GRU] | type[nn.LSTM]]
-    built_in: ClassVar[bool] = True
-    gates: ClassVar[int]
-    bare: ClassVar[int] = 0
-    carried: ClassVar[int] = 1
+    module: ClassVar[type[nn.GRU] | type[nn.LSTM]]  # PyTorch's, with the parameters
+    built_in: ClassVar[bool] = True  # whether that module computes the same
+    gates: ClassVar[int]  # G
+    bare: ClassVar[int] = 0  # how many of the gates, the first ones, get only a bias from the word
+    carried: ClassVar[int] = 1  # P
 
     def __init__(self, w_state: Tensor, now: Tensor):
         self.size = w_state.shape[1]
@@ -403,12 +394,7 @@ _INFERENCE: dict[type[RecurrentCell], type[_InferenceCell]] = {
 
 @torch.no_grad()
 def run_inference(
-    network: nn.RNNBase,
-    kind: type[RecurrentCell],
-    vectors: Tensor,
-    ids: WordIds,
-    packing: Packing,
-    states: bool = False,
+    network: nn.RNNBase, kind: type[RecurrentCell], vectors: Tensor, ids: WordIds, packing: Packing, states: bool
 ) -> tuple[Tensor, Tensor | None]:
     """Final states ``(B, D H)``; on request also the states ``(n, D H)``; both in the order of the text.
 

@@ -20,7 +20,7 @@ from structviews.recipes.reproduction import QUERIES, Reproduction
 from structviews.runs.folder import read_log
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import write_bytes
-from structviews.runtime.terminal import Table
+from structviews.runtime.terminal import Table, number_table
 from structviews.runtime.wording import counted
 from structviews.words import FIXED
 from structviews.words.vector_files import WordVectors
@@ -83,9 +83,7 @@ class Outcome:
 
     def table(self) -> Table:
         """As a table for the terminal."""
-        table = Table(HEADER[0])
-        for name in HEADER[1:]:
-            table.add_column(name, justify="right", no_wrap=True)
+        table = number_table(HEADER[:1], HEADER[1:])
         for line in self.lines:
             table.add_row(*line.texts)
         return table

@@ -100,23 +100,16 @@ OF_MEMBERS = ("open", "code", "differs", "vectors", "settings")
 
 @dataclass(frozen=True)
 class Recipe:
-    """A row of a paper's table: a model, trained and evaluated.
-
-    Attributes:
-        vectors: the word vectors that it needs; None if none, or if its members say which.
-        settings: settings of ``TrainConfig`` by flat name; empty for a joined model.
-        members: the joined runs; empty for a single run.
-        join, similarity_join: see ``join_runs``.
-    """
+    """A row of a paper's table: a model, trained and evaluated."""
 
     name: str
     source: Source
     corpus: TrainingText
-    vectors: WordFile | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    vectors: WordFile | None = None  # None if it needs none, or if its members say which
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of TrainConfig by flat name; empty for a joined model
     evaluation: SecondHalf = SecondHalf()
-    members: tuple[Member, ...] = ()
-    join: str = "concatenation"
+    members: tuple[Member, ...] = ()  # the joined runs; empty for a single run
+    join: str = "concatenation"  # see ``join_runs``
     similarity_join: str = ""
 
     @classmethod

@@ -16,8 +16,7 @@ from structviews.evaluation.senteval.suite import Scored, covered_tasks, read_ta
 from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.objectives import OBJECTIVES
-from structviews.parsing.sources import TREEBANK_SUFFIXES, TextSource, output_name
-from structviews.parsing.text import Layout
+from structviews.parsing.sources import TREEBANK_SUFFIXES, ParseText, TextSource, output_name
 from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
 from structviews.runs.which_vectors import numbered
@@ -193,5 +192,4 @@ class Reproduction:
 
 def text_source(text: Path, parser: str, lines: bool = False) -> TextSource:
     """A text for a parser; its layout is guessed unless it has a sentence on each line."""
-    layout: Layout | None = "lines" if lines else None
-    return TextSource(str(text), parser=parser, layout=layout, tokenised=False, max_tokens=MAX_TOKENS)
+    return TextSource(str(text), ParseText(parser, max_tokens=MAX_TOKENS), "lines" if lines else None)

@@ -28,6 +28,7 @@ from structviews.report import curves, projection
 from structviews.runs.folder import model_checksum, read_log, run_names, weight_files
 from structviews.runs.settings_file import PARSED, Parsed, read_settings, run_kind, run_views
 from structviews.runtime import pictures
+from structviews.runtime.machine import require
 
 SENTENCES = 2000
 """Number of corpus sentences to project and to search for neighbours."""
@@ -99,14 +100,12 @@ def write_report(
     """Write a report page on runs, atomically; the arguments are those of the command.
 
     The ``corpus`` is by default the runs' own, if it exists, the ``queries`` a few of its sentences. ``progress`` is
-    called with a description of each step.
-
-    Raises:
-        InputError: if a folder is not a run, there is nothing to report, or a file cannot be read or written.
+    called with a description of each step. Raises InputError if a folder is not a run, there is nothing to report, or a
+    file cannot be read or written.
     """
     pictures.check_file(out, (".html", ".htm"), "pages")
     for package in ("matplotlib", "jinja2"):
-        pictures.require(package, "a report", "report")
+        require(package, "a report", "report")
     names = run_names(runs)
     for run in runs:
         run_views(run)
@@ -118,13 +117,15 @@ def write_report(
         )
     shown, reason = None, ""
     try:
-        corpus = corpus or own_corpus(runs)
+        source = corpus or corpus_of(runs)
+        if not (corpus or source.exists()):
+            raise InputError(f"the corpus {source} does not exist: give one with --corpus")
     except InputError as error:
         if labels:
             raise InputError(f"--labels {labels}: {error}") from None
         reason = str(error)
     else:
-        pool = Pool(corpus, tokenised)
+        pool = Pool(source, tokenised)
         shown = show_sentences(dict(zip(names, runs, strict=True)), pool, labels, queries, precision, progress)
     progress("drawing")
     table = score_table(runs)
@@ -141,13 +142,6 @@ def write_report(
         "settings": settings(runs, names),
     }
     projection.write_page(out, "report.html", content)
-
-
-def own_corpus(runs: Sequence[Path]) -> Path:
-    """The corpus that the runs were trained on; InputError if there is none to show."""
-    if not (corpus := corpus_of(runs)).exists():
-        raise InputError(f"the corpus {corpus} does not exist: give one with --corpus")
-    return corpus
 
 
 def scores(runs: Sequence[Path], tasks: list[str]) -> dict[str, Any]:

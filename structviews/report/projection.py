@@ -22,6 +22,7 @@ from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool
 from structviews.runtime import pictures
 from structviews.runtime.files import text_lines, write_output
+from structviews.runtime.machine import require
 from structviews.runtime.pictures import COLOURS
 from structviews.runtime.terminal import OnProgress
 from structviews.runtime.wording import counted
@@ -60,8 +61,7 @@ class Sample(NamedTuple):
 def read_labels(path: Path, pool: Pool, rows: np.ndarray) -> list[str]:
     """Read the labels of some rows of a pool from a file with one label per line of the source text.
 
-    Raises:
-        InputError: if the file cannot be read, or does not have a label for each of the sentences.
+    Raises InputError if the file cannot be read, or does not have a label for each of the sentences.
     """
     lines = text_lines(path)
     found = pool.lines[rows]
@@ -224,7 +224,7 @@ def check_out(path: Path) -> None:
     """Raise InputError unless a picture or page can be written to ``path``."""
     pictures.check_file(path, KINDS)
     package, extra = ("jinja2", "report") if path.suffix.lower() == ".html" else ("matplotlib", "plots")
-    pictures.require(package, str(path), extra)
+    require(package, str(path), extra)
 
 
 def draw_run(
@@ -239,12 +239,9 @@ def draw_run(
 ) -> tuple[Projection, Sample]:
     """Encode at most ``most`` sentences with a run, project the vectors to two dimensions, and plot them.
 
-    ``out`` ends in one of ``KINDS``; the file ``labels`` has one label per line of the pool's text.
-
-    Raises:
-        InputError: if a file cannot be read or written, or a sentence cannot be encoded.
+    ``out`` ends in one of ``KINDS``; the file ``labels`` has one label per line of the pool's text. Raises InputError
+    if a file cannot be read or written, or a sentence cannot be encoded.
     """
-    check_out(out)
     sample = Sample.of(pool, most)
     colours = colourings(pool, sample, read_labels(labels, pool, sample.rows) if labels else None)
     embedder = Embedder.load(run, precision=precision)

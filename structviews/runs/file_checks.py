@@ -22,13 +22,12 @@ REMAKE = "delete it; it is made again when it is needed"
 def verify(path: Path, progress: OnProgress) -> Iterator[str]:
     """Check a corpus, a run, a cache of vectors or a single file of these; yield one line per fault.
 
+    Raises InputError if it is none of these.
+
     Args:
         path: a corpus' folder; a run's folder, with its members and states; ``CORPUS.vectors``; ``CORPUS.states``; a
             vector file that was read before; or a file in one of these.
         progress: called with the number of files done and their total.
-
-    Raises:
-        InputError: if it is none of these.
     """
     if not path.exists():
         raise InputError(f"{path}: no such file or folder: give a corpus, a run or a cache")

@@ -69,24 +69,15 @@ class TeacherModel(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a run was trained on, to check whether other data match it: the table ``[parsed]``.
+    """What a run was trained on, to check whether other data match it: the table ``[parsed]``."""
 
-    Attributes:
-        fingerprint: hash of the corpus' manifest.
-        parser, tokeniser: their descriptions.
-        vectors: a ``VectorFile``, that of the fixed channel; empty without that channel.
-        encoder: a ``PretrainedEncoder``, that of the contextual channel; empty without that channel.
-        teacher: a ``TeacherModel``; empty without one.
-        models: folder of the parser's models if one was named, else empty.
-    """
-
-    fingerprint: str = ""
+    fingerprint: str = ""  # hash of the corpus' manifest
     parser: Described = field(default_factory=Described)
     tokeniser: Described = field(default_factory=Described)
-    vectors: VectorFile = field(default_factory=VectorFile)
-    encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)
-    teacher: TeacherModel = field(default_factory=TeacherModel)
-    models: str = ""
+    vectors: VectorFile = field(default_factory=VectorFile)  # of the fixed channel; empty without it
+    encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)  # of the contextual channel; empty without it
+    teacher: TeacherModel = field(default_factory=TeacherModel)  # empty without one
+    models: str = ""  # folder of the parser's models if one was named
 
     @classmethod
     def of(

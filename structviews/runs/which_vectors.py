@@ -99,17 +99,11 @@ class Representation(Settings):
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen on an embedder, to choose it on another one of the same run.
-
-    Attributes:
-        representation: how sentence vectors are computed.
-        only: index of the single view that is encoded; None for all views.
-        members: the same for each member of a joined run.
-    """
+    """What was chosen on an embedder, to choose it on another one of the same run."""
 
     representation: Representation
-    only: int | None
-    members: tuple["Choice", ...] = ()
+    only: int | None  # index of the single view that is encoded; None for all views
+    members: tuple["Choice", ...] = ()  # the same for each member of a joined run
 
     @property
     def is_transductive(self) -> bool:

@@ -1,10 +1,11 @@
-"""What this machine has: memory, and devices by name. PyTorch is imported only to try one."""
+"""What this machine has: memory, packages, and devices by name. PyTorch is imported only to try one."""
 
 import ctypes
 import math
 import os
 import sys
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 
 from structviews.errors import InputError
@@ -63,6 +64,14 @@ def check_memory(what: str, needed: int, available: int | None, remedy: str) -> 
     if available is not None and needed > available:
         needs, has = needed / 1e9, available / 1e9
         raise InputError(f"{what}: needs about {needs:,.1f} GB of memory, and {has:,.1f} GB are free: {remedy}")
+
+
+def require(package: str, what: str, extra: str) -> None:
+    """Raise InputError unless a package is installed; the message names ``what`` needs it and the pip ``extra``."""
+    try:
+        import_module(package)
+    except ImportError:
+        raise InputError(f"{what} needs {package}: pip install 'structviews[{extra}]'") from None
 
 
 def check_device(name: str) -> None:

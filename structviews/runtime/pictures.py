@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable
 from html import escape
-from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structviews.errors import InputError
 from structviews.runtime.files import write_output
+from structviews.runtime.machine import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,14 +22,6 @@ INK, FAINT, PAPER = "#010203", "#040506", "#070809"
 NAMED = {INK: "--ink", FAINT: "--faint", PAPER: "--paper"} | {colour: f"--c{i}" for i, colour in enumerate(COLOURS)}
 # SVG groups whose ids begin with these words get them as classes in a page.
 MARKED = ("points", "series")
-
-
-def require(package: str, what: str, extra: str) -> None:
-    """Raise InputError unless a package is installed; the message names ``what`` needs it and the pip ``extra``."""
-    try:
-        import_module(package)
-    except ImportError:
-        raise InputError(f"{what} needs {package}: pip install 'structviews[{extra}]'") from None
 
 
 def check_file(path: Path, kinds: tuple[str, ...] = KINDS, what: str = "pictures") -> None:

@@ -72,14 +72,12 @@ def reporting(total: float, share: float = 1) -> Iterator[None]:
 class Engine(NamedTuple):
     """Runs function calls, possibly in other processes.
 
-    Attributes:
-        submit: takes a module-level function and its arguments and returns the future of its result. ``on_report``,
-            which may be called from another thread, is told what the function reports, if the engine can.
-        capacity: returns how many calls to keep pending, so that all workers are busy and memory is bounded.
+    ``submit`` takes a module-level function and its arguments and returns the future of its result. ``on_report``,
+    which may be called from another thread, is told what the function reports, if the engine can.
     """
 
     submit: Callable[..., Future[Any]]
-    capacity: Callable[[], int]
+    capacity: Callable[[], int]  # how many calls to keep pending, so that all workers are busy and memory is bounded
 
 
 @contextmanager

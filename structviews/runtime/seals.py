@@ -80,10 +80,8 @@ def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:
 def read_tensors(path: Path, remedy: str, *, check: bool = True) -> "tuple[dict[str, Tensor], dict[str, Any]]":
     """The tensors of a sealed file by name, memory-mapped, and its notes.
 
-    A file that this process has checked before need not be read again for a ``check`` of the tensors' values.
-
-    Raises:
-        InputError: if it is missing or damaged, with the remedy.
+    A file that this process has checked before need not be read again for a ``check`` of the tensors' values. Raises
+    InputError if it is missing or damaged, with the remedy.
     """
     head, tensors = _read(path, "pt", remedy, check=check)
     return tensors, head.notes

@@ -82,6 +82,11 @@ class Table(table.Table):
         return found
 
 
+def number_table(labels: Iterable[str], numbers: Iterable[str], **options: Any) -> Table:
+    """A table with columns of text, then of numbers."""
+    return Table(*labels, *(table.Column(name, justify="right", no_wrap=True) for name in numbers), **options)
+
+
 # Called with the number done and the total.
 OnProgress = Callable[[int, int], None]
 # Characters of the part that moves.

@@ -39,8 +39,7 @@ class Batcher:
     def submit(self, work: Work, items: Sequence[Any]) -> Future[list[Any]]:
         """Queue a job; the future holds the results of ``work``, in the order of the items, or the error it raised.
 
-        Raises:
-            Full: if too many items are pending, or the batcher is closed.
+        Raises Full if too many items are pending, or the batcher is closed.
         """
         job = _Job(work, items, Future())
         with self._changed:

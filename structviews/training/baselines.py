@@ -39,12 +39,10 @@ def make_baseline(
     """Make a baseline's run, of one of ``KINDS``.
 
     The parsed ``corpus`` is for the statistics and the components; by default it is the only one here, and none for a
-    sentence-transformers model, whose components are fitted if there is one. For ``random``,
-    ``encoders`` are settings of ``TrainConfig`` such as views and sizes; without a file of ``vectors`` and a pretrained
-    encoder, its words are random too.
-
-    Raises:
-        InputError: for an unknown kind, a missing or unsupported argument, or an ``out`` that already exists.
+    sentence-transformers model, whose components are fitted if there is one. For ``random``, ``encoders`` are settings
+    of ``TrainConfig`` such as views and sizes; without a file of ``vectors`` and a pretrained encoder, its words are
+    random too. Raises InputError for an unknown kind, a missing or unsupported argument, or an ``out`` that already
+    exists.
     """
     name, _, path = kind.partition(":")
     if name not in (*RECIPES, RANDOM, TRANSFORMER) or bool(path) != (name == TRANSFORMER):

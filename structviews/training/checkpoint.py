@@ -48,23 +48,18 @@ def random_state() -> np.ndarray:
 
 
 def save_state(
-    run: Path,
-    model: nn.Module,
-    optimiser: torch.optim.Optimizer,
-    progress: Progress,
-    random: np.ndarray | None = None,
+    run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, progress: Progress, random: np.ndarray
 ) -> None:
     """Write everything needed to resume to one file, then delete the previous one: one remains after a kill.
 
-    ``random (ranks, n)`` are the ``random_state`` of all ranks; this process' own by default.
+    ``random (ranks, n)`` are the ``random_state`` of all ranks.
     """
     folder = run / STATE
     folder.mkdir(exist_ok=True)
     tensors: dict[str, Tensor] = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     for index, state in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{key}": value for key, value in state.items()}
-    states = torch.from_numpy(random_state()[None] if random is None else random)
-    n_cpu = len(torch.get_rng_state())
+    states, n_cpu = torch.from_numpy(random), len(torch.get_rng_state())
     tensors |= {"rng.cpu": states[:, :n_cpu], "rng.cuda": states[:, n_cpu:]}
     path = folder / f"step-{progress.step:09d}.safetensors"
     write_arrays(path, tensors, asdict(progress))
@@ -124,9 +119,7 @@ def is_finished(config: TrainConfig, parsed: Parsed) -> bool:
     """Whether the run's folder holds this same run on the same data, fully trained."""
     run = Path(config.data.out)
     progress = read_progress(run) if (run / CONFIG).is_file() else None
-    if progress is None or not progress.finished:
-        return False
-    return not _difference(config, parsed)
+    return progress is not None and progress.finished and not _difference(config, parsed)
 
 
 def open_run(config: TrainConfig, parsed: Parsed) -> Path:

@@ -90,13 +90,12 @@ class Step(NamedTuple):
 class Data:
     """The sentences that a run trains and validates on, and this rank's batches of them.
 
+    Raises InputError if the corpus lacks trees, or has too few documents to train on.
+
     Attributes:
         train_rows, held_out_rows: ascending indices of sentences in the corpus.
         states: those of the contextual channel on disk; None if they are computed for each batch.
         left_out: share of the training sentences that an epoch skips, since the ranks' shares are unequal.
-
-    Raises:
-        InputError: if the corpus lacks trees, or has too few documents to train on.
     """
 
     def __init__(

@@ -17,14 +17,14 @@ from structviews.pretrained.stored_states import store_states
 from structviews.pretrained.teacher import Teacher
 from structviews.runs.config import TrainConfig
 from structviews.runtime.files import creating
-from structviews.runtime.machine import keep_freed_memory
+from structviews.runtime.machine import keep_freed_memory, require
 from structviews.runtime.processes import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal, rate_bar, say
 from structviews.runtime.wording import counted
 from structviews.training.checkpoint import Progress, is_finished, mark, open_run
 from structviews.training.data import Inputs, Step
 from structviews.training.ranks import Ranks
-from structviews.training.reporting import Reporter, cosines, require_tensorboard
+from structviews.training.reporting import Reporter, cosines
 from structviews.training.trainer import Training, flat, training_bytes
 from structviews.words import CONTEXTUAL
 
@@ -65,7 +65,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             read_by(inputs.teacher, inputs.corpus, console)
         ranks.wait()
         if config.monitoring.tensorboard:
-            require_tensorboard()
+            require("tensorboardX", "--tensorboard", "tensorboard")
         with rate_bar(console, run.name, "steps", percent=False) as bar:
             bar.stage("reading the corpus")
             training = Training(config, ranks, inputs)
@@ -145,11 +145,7 @@ def _take_steps(training: Training, start: Progress, reporter: Reporter, monitor
 
 
 def sweep_jobs(
-    sets: Sequence[tuple[str, ...]],
-    seeds: int,
-    folder: Path,
-    settings: Mapping[str, Any],
-    base: TrainConfig | None = None,
+    sets: Sequence[tuple[str, ...]], seeds: int, folder: Path, settings: Mapping[str, Any], base: TrainConfig | None
 ) -> list[TrainConfig]:
     """The settings of all runs, by seed from 1, so that the first complete table is ready early.
 
@@ -190,12 +186,9 @@ def estimate(config: TrainConfig) -> Estimate:
     training.step(*first.batches, words=first.words)  # warm-up: the first step also allocates memory
     began, sentences = time.monotonic(), []
     # With their batches, which take longer than the steps where they hold an encoder's states.
-    for step in islice(steps, STEPS):
+    for step in list(islice(steps, STEPS)) or [first]:  # there may be only one
         training.step(*step.batches, words=step.words)
         sentences.append(sum(map(len, step.batches)))
-    if not sentences:  # there is only one
-        training.step(*first.batches, words=first.words)
-        sentences.append(sum(map(len, first.batches)))
     seconds = (time.monotonic() - began) / len(sentences)
     parameters = sum(p.numel() for p in training.model.parameters())
     rate = sum(sentences) / len(sentences) / seconds

@@ -35,19 +35,12 @@ class RankLost(Exception):  # noqa: N818 - the name says what happened
 
 
 class Agreement(NamedTuple):
-    """What all ranks know before a step.
+    """What all ranks know before a step."""
 
-    Attributes:
-        signal: number of a signal that asked any rank to stop, or 0.
-        due: whether any rank wants a checkpoint.
-        sentences: total number of sentences in all ranks' batches.
-        words: by channel, the ids ``(U,)`` that occur in any rank's batches, ascending.
-    """
-
-    signal: int
-    due: bool
-    sentences: int
-    words: dict[str, Array]
+    signal: int  # number of a signal that asked any rank to stop, or 0
+    due: bool  # whether any rank wants a checkpoint
+    sentences: int  # in all ranks' batches
+    words: dict[str, Array]  # by channel, the ids (U,) that occur in any rank's batches, ascending
 
 
 class Ranks:

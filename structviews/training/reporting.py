@@ -10,7 +10,6 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from structviews.errors import InputError
 from structviews.objectives.objective import Objective, view_letters
 from structviews.runs.folder import TENSORBOARD, append_log, cut_log, metrics_of, read_log
 from structviews.runtime.terminal import Bar, say
@@ -122,14 +121,6 @@ def cosines(views: list[Tensor]) -> dict[str, Tensor]:
         for j in range(i + 1, len(unit)):
             result[f"cos_{letters[i]}{letters[j]}"] = (a * unit[j]).sum(dim=1).mean()
     return result
-
-
-def require_tensorboard() -> None:
-    """Raise InputError unless tensorboardX is installed."""
-    try:
-        import tensorboardX  # noqa: F401, PLC0415 - an optional dependency
-    except ImportError as error:
-        raise InputError(f"--tensorboard: {error}: pip install 'structviews[tensorboard]'") from None
 
 
 class Events:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from corpora import TINY, opened, random_trees, tiny_corpus, tiny_rows, topic_corpus, topic_rows, write_corpus
+from corpora import opened, random_trees, tiny_corpus, tiny_rows, topic_corpus, topic_rows, write_corpus
 
 from structviews.batches.batch import collate
 from structviews.batches.reader import CorpusReader, epoch_batches, held_out, n_batches, prefetch
@@ -82,16 +82,6 @@ def same_trees(trees, others):
     for name, value in vars(trees).items():
         other = getattr(others, name)
         assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
-
-
-def test_missing_trees_are_named(reader_and_sentences, tmp_path):
-    reader, _, _ = reader_and_sentences
-    batch = CorpusReader(reader.corpus, reader.vocabularies, ["dependency"]).batch(np.arange(3))
-    with pytest.raises(ValueError, match="no constituency trees"):
-        batch.trees("constituency")
-    corpus = opened(tiny_corpus(tmp_path / "d.parsed", TINY[:1]))
-    with pytest.raises(InputError, match=r"d\.parsed has no constituency trees"):
-        CorpusReader(corpus, reader.vocabularies, ["constituency"])
 
 
 def test_memory_is_flat_over_an_epoch_of_many_shards(tmp_path):

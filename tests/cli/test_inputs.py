@@ -98,7 +98,13 @@ def test_single_views_of_runs(runs, monkeypatch, typed, run, view):
 
 @pytest.mark.parametrize(
     ("typed", "code"),
-    [("inspect", 0), ("corpus stats", 0), ("tasks make-probing -o probing", 2), ("nearest default --query he", 0)],
+    [
+        ("inspect", 0),
+        ("corpus stats", 0),
+        ("tasks make-probing -o probing", 2),
+        ("nearest default --query he", 0),
+        ("train --views bow,avg --dry-run", 0),
+    ],
 )
 def test_the_only_corpus_here_is_found(command, tmp_path, typed, code):
     said = fails(command, tmp_path, *typed.split())
@@ -110,7 +116,7 @@ def test_the_only_corpus_here_is_found(command, tmp_path, typed, code):
     if code:  # too small for probing tasks
         assert ended.errors[-1].startswith("error: x.parsed: ")
     tiny_corpus(tmp_path / "y.parsed")
-    remedy = "choose one with --corpus" if "default" in typed else "name one of them"
+    remedy = "choose one with --corpus" if typed.startswith(("nearest", "train")) else "name one of them"
     ended = command(*typed.split())
     assert ended.errors == [f"error: several parsed corpora (x.parsed, y.parsed): {remedy}"]
 

@@ -1,9 +1,8 @@
-"""Runs of every kind, a corpus, and work shared between processes, which several files go over."""
+"""Runs of every kind, and work shared between processes, which several files go over."""
 
 from itertools import cycle
 
 import pytest
-from corpora import topic_corpus
 from kinds_of_runs import KINDS, make_runs
 
 from structviews.encoding import encoding_pool
@@ -14,12 +13,6 @@ from structviews.encoding.encoding_pool import Task
 @pytest.fixture(scope="session")
 def runs_of_all_kinds(tmp_path_factory):
     return make_runs(tmp_path_factory.mktemp("kinds"))
-
-
-@pytest.fixture(scope="session")
-def topics(tmp_path_factory):
-    """A corpus of documents with words of their own."""
-    return topic_corpus(tmp_path_factory.mktemp("topics") / "x.parsed")
 
 
 @pytest.fixture(params=KINDS)

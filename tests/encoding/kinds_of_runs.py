@@ -3,16 +3,14 @@
 import shutil
 
 import numpy as np
-from corpora import opened, small_config, tiny_corpus
+from corpora import small_config, tiny_corpus, vectors_of
 from rich.console import Console
-from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.baseline import given_run
 from structviews.encoding.kinds.joined import join_runs
 from structviews.training.baselines import make_baseline
 from structviews.training.loop import train
-from structviews.words.vocabulary import count_words
 
 # All that vectors made elsewhere know.
 TEXTS = [["A", "bird", "sings", "."], ["The", "tree", "is", "dead", "."], ["It"]]
@@ -23,8 +21,7 @@ KINDS = ["default", "trees", "words", "expanded", "average", "sif", "random", "j
 def make_runs(folder):
     """Runs of every kind by name."""
     corpus = tiny_corpus(folder / "x.parsed")
-    words = [*sorted(count_words(opened(corpus))), "elsewhere"]
-    vectors = write_vectors(folder / "v.vec", words, random_vectors(words, 5))
+    vectors = vectors_of(corpus, folder / "v.vec", "elsewhere", dim=5)
     quiet = Console(quiet=True)
     made = {
         "default": "default",

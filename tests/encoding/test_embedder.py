@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from corpora import RandomParser, opened, random_trees, small_config, tiny_rows, topic_rows
+from corpora import RandomParser, opened, small_config, tiny_rows, topic_rows
 from torch.utils.data import DataLoader
 
 from structviews import SentenceEncoder
@@ -93,23 +93,13 @@ def test_views_stand_side_by_side_or_alone():
         embedder.with_view("seq")
 
 
-def test_strings_tokens_and_trees_may_be_mixed():
-    parser = RandomParser()
-    embedder = untrained(("dep", "const"), parser)
-    given = ["The bird sings.", ["The", "bird", "sings", "."], random_trees(["The", "bird", "sings", "."])]
-    vectors = embedder.encode([*given, SENTENCES[0], ("topic0-1", "it")])
-    assert parser.n_parsed == 3
-    np.testing.assert_allclose(vectors[[0, 1]], vectors[[2, 2]], atol=1e-5)
-    np.testing.assert_allclose(vectors[3:4], embedder.encode([SENTENCES[0]]), atol=1e-5)
-
-
 def test_only_the_trees_that_views_need_must_be_there():
     parser = RandomParser()
     sentence = replace(SENTENCES[0], left=(), right=(), labels=())
     untrained(("dep", "dep-sum"), parser).encode([sentence])
     untrained(("bow", "seq"), parser).encode(["The bird sings."])
     assert parser.n_parsed == 0
-    untrained(("dep", "const"), parser).encode([sentence])
+    untrained(("dep", "const"), parser).encode([sentence, SENTENCES[1]])
     assert parser.n_parsed == 1
 
 
@@ -132,15 +122,14 @@ def test_a_vector_is_that_of_the_training_batch(run):
 @pytest.mark.parametrize(
     ("hidden", "reason"), [(9, r"channels\..* has shape \("), (10**6, "its settings ask for larger ones")]
 )
-def test_settings_of_another_size_ask_for_no_memory(run, tmp_path, hidden, reason):
+def test_settings_of_another_size_ask_for_no_memory(run, tmp_path, hidden, reason, one_line):
     """One that came from elsewhere may say anything: 10**6 would be terabytes."""
     other = shutil.copytree(run, tmp_path / "run")
     settings = read_settings(other)
     settings["views"]["hidden"] = hidden
     write_settings(other, settings)
-    with pytest.raises(InputError, match=f"not the weights of this run's model: {reason}") as error:
+    with one_line(f"not the weights of this run's model: {reason}"):
         Embedder.load(other)
-    assert "\n" not in str(error.value)
 
 
 TINY = [row.sentence for row in tiny_rows()]

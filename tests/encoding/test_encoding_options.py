@@ -46,15 +46,14 @@ def pool(joined):
     torch.set_num_threads(before)
 
 
-def test_the_run_moves_to_a_device(runs_of_all_kinds):
+def test_the_run_moves_to_a_device(runs_of_all_kinds, one_line):
     for name in ("trees", "joined"):
         embedder = Embedder.load(runs_of_all_kinds[name])
         assert embedder.encode(SENTENCES, device="cpu").shape == (len(SENTENCES), embedder.dim)
         assert embedder.device == torch.device("cpu")
         for wrong in ("cuda:77", "nowhere"):
-            with pytest.raises(InputError, match=f"device = {wrong}: ") as error:
+            with one_line(f"device = {wrong}: "):
                 embedder.encode(SENTENCES, device=wrong)
-            assert "\n" not in str(error.value)
         embedder.to("meta")
         assert embedder.device.type == "meta"
 
@@ -145,7 +144,9 @@ def test_processes_keep_to_the_limit_and_warn_once(joined, pool, small_pieces):
     np.testing.assert_allclose(vectors, embedder.encode([first, ["A", "bird"], first, ["A"], first]), atol=1e-6)
 
 
-def test_strings_are_prepared_by_processes_or_by_a_parser_given_here(runs_of_all_kinds, joined, pool, left_to_others):
+def test_strings_are_prepared_by_processes_or_by_a_parser_given_here(
+    runs_of_all_kinds, joined, pool, left_to_others, one_line
+):
     """The processes have no parser of this name; words alone they find."""
     parser = RandomParser()
     embedder = Embedder.load(runs_of_all_kinds["joined"], parser)
@@ -154,9 +155,8 @@ def test_strings_are_prepared_by_processes_or_by_a_parser_given_here(runs_of_all
     assert parser.n_parsed == 2 * len(RAW)
     with pytest.raises(InputError, match="the run's parser cannot be loaded here"):
         joined.encode(RAW, pool=pool)
-    with pytest.raises(InputError, match="sentence 21: ") as error:
+    with one_line("sentence 21: "):
         joined.encode([*SENTENCES, *SENTENCES[:8], ["two words"], *SENTENCES], pool=pool)
-    assert "\n" not in str(error.value)
 
 
 def test_what_a_pool_cannot_do_is_one_line(runs_of_all_kinds, embedder, joined, pool):
@@ -230,8 +230,6 @@ def test_auto_is_what_the_cpu_multiplies(runs_of_all_kinds, monkeypatch, multipl
     assert embedder.encodes_in == "fp32"
 
 
-def test_an_unknown_precision_is_refused(runs_of_all_kinds, command):
-    arguments = ("encode", runs_of_all_kinds["words"], __file__, "-o", "v.npy", "--skip-blank")
-    code, _, errors = command(*arguments, "--precision", "fp16")
-    assert code == 2
-    assert "unknown precision 'fp16': choose one of auto, fp32, bf16" in errors
+def test_an_unknown_precision_is_refused(runs_of_all_kinds):
+    with pytest.raises(InputError, match="unknown precision 'fp16': choose one of auto, fp32, bf16"):
+        Embedder.load(runs_of_all_kinds["words"], precision="fp16")

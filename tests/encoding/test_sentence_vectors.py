@@ -49,16 +49,8 @@ def npy(array):
 BAD = [
     ("x.npy", None, r"x.npy: no such file or directory: give a .npy file"),
     ("x.npy", npy(VECTORS[:2]), r"x.npy: 2 vectors for the 3 lines of x.txt: give one per line"),
-    (
-        "x.npy",
-        npy(VECTORS.ravel()),
-        r"x.npy: an array of float32 and shape \(6,\): give floating-point numbers \(n, d\)",
-    ),
-    (
-        "x.npy",
-        npy(np.array([{}, {}, {}], dtype=object)),
-        r"x.npy: not an array of numbers \(.*save one with numpy.save",
-    ),
+    ("x.npy", npy(VECTORS.ravel()), r"x.npy: an array of float32 and shape \(6,\): give floating-point numbers"),
+    ("x.npy", npy(np.array([{}, {}, {}], dtype=object)), r"x.npy: not an array of numbers \(.*with numpy.save"),
     ("x.npy", pickle.dumps(VECTORS), r"x.npy: not an array of numbers \(.*\): save one with numpy.save"),
     ("x.npy", npy(VECTORS)[:-4], r"x.npy: not an array of numbers"),
     ("x.npy", npy(np.where(VECTORS == 3, np.nan, VECTORS)), r"x.npy: the vector of x.txt:2 is not finite"),
@@ -72,13 +64,12 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "content", "message"), BAD)
 @pytest.mark.filterwarnings("error")
-def test_bad_files_are_one_line(name, content, message, file, tmp_path):
+def test_bad_files_are_one_line(name, content, message, file, tmp_path, one_line):
     (tmp_path / name).unlink()
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(InputError, match=message) as caught:
+    with one_line(message):
         given_run(file, tmp_path / "run")
-    assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
 
 

@@ -1,10 +1,7 @@
 """A small corpus in a folder that must not be named to others, and vectors of its words."""
 
 import pytest
-from corpora import opened, tiny_corpus
-from vector_files import random_vectors, write_vectors
-
-from structviews.words.vocabulary import count_words
+from corpora import tiny_corpus, vectors_of
 
 
 @pytest.fixture(scope="module")
@@ -14,5 +11,4 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def vectors(corpus):
-    words = sorted(count_words(opened(corpus)))
-    return write_vectors(corpus.parent / "v.vec", words, random_vectors(words, 6))
+    return vectors_of(corpus, corpus.parent / "v.vec")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import RandomParser, opened, random_trees, small_config
-from packed_runs import pack, ship
+from packed_runs import pack
 from rich.console import Console
 from safetensors.torch import load_file
 from scripts_for_tests import load
@@ -252,7 +252,7 @@ def test_a_run_is_packed_and_shipped_with_its_card(script, hub, run, average, tm
 
 
 @pytest.mark.filterwarnings("error")
-def test_n_grams_and_sources_go_wherever_the_run_goes(hub, composing, sentence, tmp_path):
+def test_n_grams_and_sources_go_wherever_the_run_goes(script, hub, composing, sentence, tmp_path):
     embedder = Embedder.load(composing)
     expected = embedder.encode([sentence])
     embedder.save(tmp_path / "saved")
@@ -261,7 +261,7 @@ def test_n_grams_and_sources_go_wherever_the_run_goes(hub, composing, sentence, 
         np.testing.assert_allclose(Embedder.load(tmp_path / folder).encode([sentence]), expected, atol=1e-3)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).encode([sentence]), expected)
     shipped, staged = tmp_path / "models/shipped", tmp_path / "staged"
-    ship(composing, shipped, "mit", sources=[table(tmp_path / "a.tsv", ROW)])
+    script("ship", composing, "-o", shipped, "--sources", table(tmp_path / "a.tsv", ROW))
     joined = join_runs([shipped, composing], tmp_path / "joined")
     assert stage(joined, staged) == []
     check_arrived(staged)

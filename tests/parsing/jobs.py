@@ -8,17 +8,15 @@ from pathlib import Path
 
 import chain_parser
 
-from structviews.parsing.sources import TextSource
+from structviews.parsing.sources import ParseText, TextSource
 
 SLOWLY = ("--parser", "slowchain", "--max-tokens", "40", "--tokenised", "--format", "lines")
 IN_PROCESS = {"parser": "slowchain", "max_tokens": 40, "tokenised": True, "layout": "lines"}
 DRIVER = Path(chain_parser.__file__)
 
 
-def text_source(path, **options):
-    return TextSource(
-        str(path), **{"parser": "chain", "layout": "lines", "tokenised": False, "max_tokens": 5} | options
-    )
+def text_source(path, layout="lines", **of_work):
+    return TextSource(str(path), ParseText(**{"parser": "chain", "max_tokens": 5} | of_work), layout)
 
 
 def contents(folder):

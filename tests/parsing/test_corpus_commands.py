@@ -9,6 +9,7 @@ from chain_parser import chain
 from corpora import tiny_corpus, write_corpus
 from drawn_sentences import BIRD
 from rich.console import Console
+from shell import fails
 
 from structviews.cli import corpora
 from structviews.corpus.format import Row, Skipped
@@ -130,12 +131,7 @@ def test_sentences_are_drawn(corpus, tmp_path, inspect):
 )
 def test_bad_choices_are_one_line(corpus, tmp_path, inspect, arguments, message):
     write_corpus(tmp_path / "words.parsed", [Row(0, 0, 1, replace(BIRD, left=(), right=(), labels=()))])
-    before = sorted(tmp_path.rglob("*"))
-    code, output, errors = inspect(*arguments)
-    assert (code, output) == (2, "")
-    assert errors.startswith(f"error: {message}")
-    assert len(errors.splitlines()) == 1
-    assert sorted(tmp_path.rglob("*")) == before
+    assert fails(inspect, tmp_path, *arguments).startswith(f"error: {message}")
 
 
 def test_the_commands_one_after_the_other(structviews, tmp_path):

@@ -8,9 +8,10 @@ import sys
 import pytest
 import tiny_parsers
 from nltk.tree import Tree
+from shell import refused
+from unpickled import Touch
 
 from structviews.corpus.sentence import InvalidSentence
-from structviews.errors import InputError
 from structviews.parsing.binarise import binarise, strip
 from structviews.parsing.libraries import errors_of, hash_files, sentence, surface
 from structviews.parsing.parser import Fault, Options
@@ -58,11 +59,7 @@ def copied(tiny_models, tmp_path):
 
 
 def failure(specification, folder, **options):
-    with pytest.raises(InputError) as caught:
-        load(specification, Options(**{"models": folder, "device": "cpu"} | options))
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+    return refused(load, specification, Options(**{"models": folder, "device": "cpu"} | options))
 
 
 # What all have in common.
@@ -135,7 +132,7 @@ def test_a_truncated_file_or_one_that_would_run_code_is_not_read_and_it_is_said_
     assert str(folder / file.split("/")[0]) in message
     assert "structviews parser download" in message
     assert capfd.readouterr().err == ""
-    torch.save(Trap(tmp_path / "sprung"), folder / file)
+    torch.save(Touch(tmp_path / "sprung"), folder / file)
     failure(specification, folder)
     assert not (tmp_path / "sprung").exists()
     (tmp_path / "empty").mkdir()
@@ -143,16 +140,6 @@ def test_a_truncated_file_or_one_that_would_run_code_is_not_read_and_it_is_said_
     assert str(tmp_path / "empty") in message
     assert f"structviews parser download {tiny_parsers.LIBRARIES[kind]}" in message
     assert f"--models {tmp_path}" in message
-
-
-class Trap:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return open, (str(self.path), "w")
 
 
 # stanza.

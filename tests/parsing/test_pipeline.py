@@ -157,13 +157,6 @@ def test_a_corpus_without_a_sentence_is_an_error(tmp_path):
     assert not (tmp_path / "t.parsed").exists()
 
 
-def test_a_worker_that_dies_is_one_line(tmp_path):
-    (tmp_path / "a.txt").write_text("A sentence.\nAnother one.\n")
-    source = text_source(tmp_path / "a.txt", parser="dying")
-    with pytest.raises(InputError, match="a worker process died"):
-        pipeline.parse_corpus(source, tmp_path / "a.parsed", workers=2, sentences_per_shard=1)
-
-
 def test_output_names():
     names = ["a.txt", "d/b.txt.zst", "c.gz", "x.y.txt", "-", "gum.conllu"]
     assert [output_name(name) for name in names] == [

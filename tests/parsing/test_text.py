@@ -96,12 +96,11 @@ def test_layout_is_guessed(tmp_path):
         ("cut.gz", gzip.compress(b"One.\n" * 100, mtime=0)[:-9], "cut.gz cannot be read"),
     ],
 )
-def test_texts_that_cannot_be_used(tmp_path, name, content, message):
+def test_texts_that_cannot_be_used(tmp_path, name, content, message, one_line):
     if content is not None:
         write(tmp_path, content, name)
-    with pytest.raises(InputError, match=message) as error:
+    with one_line(message):
         text.survey(tmp_path / name, str(tmp_path / name))
-    assert "\n" not in str(error.value)
 
 
 def test_bad_byte_is_placed_across_chunks(tmp_path, monkeypatch):

@@ -1,9 +1,9 @@
 import re
 
 import pytest
+from shell import refused
 
 from structviews.corpus.sentence import ParsedSentence
-from structviews.errors import InputError
 from structviews.parsing.parser import Unparsed
 from structviews.parsing.treebank import read_treebank
 
@@ -30,14 +30,6 @@ def write(tmp_path):
 
 def read(*paths):
     return list(read_treebank(paths))
-
-
-def failure(*paths):
-    """The one line with which files are refused."""
-    with pytest.raises(InputError) as caught:
-        read(*paths)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_both_trees_of_the_same_words(write):
@@ -121,7 +113,7 @@ NOT_ONE = r"t\.ptb:2: not one bracketed tree: "
 )
 def test_what_cannot_be_read_is_one_line(write, tmp_path, files, match):
     paths = [write(name, *lines) if lines else tmp_path / name for name, lines in files.items()]
-    assert re.search(match, failure(*paths))
+    assert re.search(match, refused(read, *paths))
 
 
 def test_heads_may_be_missing_from_a_whole_sentence_beside_brackets(write):
@@ -129,7 +121,9 @@ def test_heads_may_be_missing_from_a_whole_sentence_beside_brackets(write):
     (item,) = read(write("t.conllu", row(1, "a", "_"), row(2, "b", "_"), ""), ptb)
     assert item.sentence.has_constituents
     assert not item.sentence.has_dependencies
-    assert "t.conllu:1: word 1 has no head" in failure(write("t.conllu", row(1, "a", "_"), row(2, "b", 0), ""), ptb)
+    assert "t.conllu:1: word 1 has no head" in refused(
+        read, write("t.conllu", row(1, "a", "_"), row(2, "b", 0), ""), ptb
+    )
 
 
 @pytest.mark.parametrize(

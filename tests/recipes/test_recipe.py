@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from corpora import opened, random_trees, topic_corpus
-from vector_files import write_vectors
+from corpora import random_trees, topic_corpus, vectors_of
+from shell import fails
 
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
@@ -23,7 +23,6 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.which_vectors import JOINS
 from structviews.settings import settings_of
 from structviews.views import VIEWS
-from structviews.words.vocabulary import count_words
 
 RECIPES = {name: Recipe.load(name) for name in names()}
 STATED = {"views", "objective", "channels", "context", "hidden", "initialisation", "batch_size", "epochs", "lr", "clip"}
@@ -40,8 +39,7 @@ DISTINCT = [
 
 @pytest.fixture
 def vectors(tmp_path):
-    words = sorted(count_words(opened(topic_corpus(tmp_path / "x.parsed"))))
-    return write_vectors(tmp_path / "x.vec", words)
+    return vectors_of(topic_corpus(tmp_path / "x.parsed"), tmp_path / "x.vec")
 
 
 def test_recipes_state_what_moves_results_and_their_settings_hold(vectors):
@@ -109,13 +107,12 @@ def test_appendix_c_s_models_have_as_many_parameters_as_it_counts(name, printed)
 
 
 @pytest.mark.parametrize("name", DISTINCT)
-def test_a_recipe_trains(name, command, vectors, tmp_path):
+def test_a_recipe_trains(name, command, does, vectors, tmp_path):
     """A joined one goes on where it was."""
     runs = Recipe.load(name).runs
     fixed = ("--vectors", "x.vec") if any("fixed" in run.channels for run, _ in runs.values()) else ()
     arguments = ("train", "--recipe", name, *fixed, *SMALL)
-    code, out, err = command(*arguments)
-    assert (code, out) == (0, f"runs/{name}\n"), err
+    assert does(*arguments) == f"runs/{name}\n"
     embedder = Embedder.load(tmp_path / "runs" / name)
     assert np.isfinite(embedder.encode([random_trees(["the", "topic0-1"]), random_trees(["of"])])).all()
     assert {path.name for path in (tmp_path / "runs").iterdir()} == {name, *runs}
@@ -126,16 +123,15 @@ def test_a_recipe_trains(name, command, vectors, tmp_path):
         assert err.splitlines() == ["runs/uni-qt: already trained", "runs/bi-qt: already trained"]
 
 
-def test_the_list_names_every_recipe_and_paper_and_one_can_be_shown(command, monkeypatch):
-    code, out, _ = command("recipes")
-    assert code == 0
+def test_the_list_names_every_recipe_and_paper_and_one_can_be_shown(does, monkeypatch):
+    out = does("recipes")
     assert all(name in out for name in names())
     credits = {recipe.credit for recipe in RECIPES.values()}
     assert len(credits) == 6
     assert all(" ".join(out.split()).count(credit) == 1 for credit in credits)
     resolved = recipe_module._resolved
     for name in ("mc-qt", "multi-view-d-f1g1", "qt-ensemble"):
-        shown = tomllib.loads(command("recipes", name)[1])
+        shown = tomllib.loads(does("recipes", name))
         shown |= {"similarity_join": RECIPES[name].similarity_join}
         with monkeypatch.context() as patch:
             patch.setattr(recipe_module, "_resolved", lambda n, s=shown, of=name: s if n == of else resolved(n))
@@ -152,9 +148,7 @@ def test_wrong_names_and_clashes_are_told(command):
         (("mc-qt", "--config", "x.toml"), "--config and --recipe both give settings"),
         (("mc-qt", "--resume", "run"), "leave out --recipe"),
     ):
-        code, out, err = command("train", "--recipe", *arguments)
-        assert (code, out, len(err.splitlines())) == (2, "", 1)
-        assert message in err
+        assert message in fails(command, Path(), "train", "--recipe", *arguments)
 
 
 @pytest.fixture

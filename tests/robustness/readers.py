@@ -15,17 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpora import opened, small_config, topic_corpus
+from corpora import small_config, topic_corpus, vectors_of
 from damage import damage
 from resealing import reseal, sealed_content
 from rich.console import Console
 from sandbox import OK, Outcome, digest, judged, observe
-from vector_files import random_vectors, write_vectors
 
 from structviews.errors import InputError
 from structviews.runs.file_checks import verify
 from structviews.training.loop import train
-from structviews.words.vocabulary import count_words
 
 # Written by the tool and trusted later: any change is refused.
 SEALED = "sealed"
@@ -101,8 +99,7 @@ class Shared:
 
     @cached_property
     def vectors(self) -> Path:
-        words = sorted(count_words(opened(self.corpus)))
-        return write_vectors(self.root / "v.vec", words, random_vectors(words, 6))
+        return vectors_of(self.corpus, self.root / "v.vec")
 
     def run(self, folder: Path, **settings: Any) -> Path:
         """A run that takes two steps, a copy for each who asks."""

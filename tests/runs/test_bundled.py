@@ -9,17 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from corpora import opened, small_config, tiny_corpus
+from corpora import small_config, tiny_corpus, vectors_of
 from packed_runs import pack
 from safetensors.torch import load_file
-from vector_files import random_vectors, write_vectors
 
 from structviews.adapters.sklearn import SentenceVectorizer
 from structviews.encoding.embedder import Embedder
 from structviews.evaluation.scores.results import load_results, save_results
 from structviews.runs import bundled
 from structviews.training.loop import train
-from structviews.words.vocabulary import count_words
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ["A bird sings.", "The oven is hot.", "It sat on the dead tree."]
@@ -34,8 +32,7 @@ def place(tmp_path_factory):
     """A corpus, word vectors, a run with them, and a folder of models as the package's, with the run packed twice."""
     place = tmp_path_factory.mktemp("place")
     corpus = tiny_corpus(place / "x.parsed")
-    words = sorted(count_words(opened(corpus)))
-    vectors = write_vectors(place / "v.vec", words, random_vectors(words, 6))
+    vectors = vectors_of(corpus, place / "v.vec")
     settings = {"views": ("seq", "avg"), "channels": ("fixed",), "vectors": str(vectors), "epochs": 1}
     run = train(small_config(corpus, place / "run", **settings))
     folders = [place / "models" / name for name in BUNDLED]
@@ -96,18 +93,15 @@ def test_one_line_says_which_there_are(place, command, tmp_path, monkeypatch, fo
     assert not list(tmp_path.iterdir())
 
 
-def test_commands_that_read(models, place, command):
-    code, _, errors = command("encode", "default", place / "sentences.txt", "-o", "v.npy")
-    assert code == 0, errors
+def test_commands_that_read(models, place, does):
+    does("encode", "default", place / "sentences.txt", "-o", "v.npy")
     expected = Embedder.load("default").encode(TEXTS)
     np.testing.assert_allclose(np.load("v.npy"), expected, atol=1e-6)
-    code, output, errors = command("table", "default", place / "run", "--format", "md")
     rows = ["| default | seq,avg | 16 | 75.0 |", "| run | seq,avg | 16 | 75.0 |"]
-    assert (code, output.splitlines()[2:4]) == (0, rows), errors
+    assert does("table", "default", place / "run", "--format", "md").splitlines()[2:4] == rows
     given = ("--views", "seq,avg", "--corpus", place / "x.parsed", "--channels", "fixed", "--vectors", place / "v.vec")
     sizes = ("--hidden", 8, "--word-dim", 6, "--batch-size", 8, "--steps", 1, "--lr", 1e-9, "--held-out", 0.3)
-    code, output, errors = command("train", *given, *sizes, "--init-from", "default")
-    assert (code, output) == (0, "runs/seq-avg\n"), errors
+    assert does("train", *given, *sizes, "--init-from", "default") == "runs/seq-avg\n"
     np.testing.assert_allclose(Embedder.load("runs/seq-avg").encode(TEXTS), expected, atol=1e-2)
 
 

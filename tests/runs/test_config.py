@@ -1,6 +1,5 @@
 import pytest
 
-from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed, load_config, load_run, save_config
@@ -74,10 +73,7 @@ def test_a_configuration_comes_back_from_toml(tmp_path):
         ({"views": [["dep"]]}, r"views = \(\['dep'\],\) is not of type"),
         ({"objective": ["pairwise"]}, r"objective = \['pairwise'\] is not of type text"),
         ({"views": ["dep", "deep"]}, "unknown view 'deep' .did you mean dep..: choose one of average, avg, bow, "),
-        (
-            {"objective": "consensus", "self_score": "zero"},
-            "self_score = 'zero': the objective 'consensus' has no such setting: .* pairwise or quick-thoughts",
-        ),
+        ({"objective": "consensus", "self_score": "zero"}, "'zero': the objective 'consensus' has no such .* pairwise"),
         ({"self_score": "positive"}, "unknown self_score 'positive': choose one of masked, zero"),
         ({"channels": ["fixed", "trained"]}, "channels = fixed,trained: .* needs word vectors: give a file with --vec"),
         ({"vectors": "x.vec"}, "vectors = x.vec: only the channel 'fixed' reads them: add --channels fixed"),
@@ -96,11 +92,10 @@ def test_a_configuration_comes_back_from_toml(tmp_path):
         ({"views": None}, r"here\.toml: the setting 'views' is missing"),
     ],
 )
-def test_settings_that_do_not_do(settings, message):
+def test_settings_that_do_not_do(settings, message, one_line):
     written = {name: value for name, value in (NEEDED | settings).items() if value is not None}
-    with pytest.raises(InputError, match=message) as error:
+    with one_line(message):
         TrainConfig.from_flat(written, "here.toml")
-    assert "\n" not in str(error.value)
 
 
 VIEWS_TABLE = b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n'
@@ -114,17 +109,13 @@ VIEWS_TABLE = b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n'
         (VIEWS_TABLE + b'[objective]\nname = ["pairwise"]', r".*not of type"),
         (b'views = ["dep", "seq"]', r"views = .*: write \[views\]"),
         (b"parsed = 3\n" + VIEWS_TABLE, ""),
-        (
-            VIEWS_TABLE + b"[parsed.parser]\nlanguage = 3",
-            r"\[parsed\]: Expected `str`, got `int` - at .*: remove the table",
-        ),
+        (VIEWS_TABLE + b"[parsed.parser]\nlanguage = 3", r"\[parsed\]: Expected `str`, got `int` - at .*: remove"),
         (None, "no such file"),
     ],
 )
-def test_files_that_are_no_configuration(tmp_path, content, message):
+def test_files_that_are_no_configuration(tmp_path, content, message, one_line):
     path = tmp_path / "c.toml"
     if content:
         path.write_bytes(content)
-    with pytest.raises(InputError, match=rf"c\.toml: {message}") as error:
+    with one_line(rf"c\.toml: {message}"):
         load_config(path)
-    assert "\n" not in str(error.value)

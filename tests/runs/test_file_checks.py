@@ -4,9 +4,8 @@ import shutil
 
 import numpy as np
 import pytest
-from corpora import opened, small_config, topic_corpus
+from corpora import small_config, topic_corpus, vectors_of
 from rich.console import Console
-from vector_files import random_vectors, write_vectors
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
@@ -17,7 +16,6 @@ from structviews.evaluation.scores.results import save_entry, save_results
 from structviews.runs.file_checks import verify
 from structviews.runs.folder import model_checksum
 from structviews.training.loop import train
-from structviews.words.vocabulary import count_words
 
 
 @pytest.fixture(scope="module")
@@ -25,8 +23,7 @@ def made(tmp_path_factory):
     """A run with everything a run can have, a join of it, and caches."""
     folder = tmp_path_factory.mktemp("made")
     corpus = topic_corpus(folder / "x.parsed")
-    words = sorted(count_words(opened(corpus)))
-    vectors = write_vectors(folder / "v.vec", words, random_vectors(words, 6))
+    vectors = vectors_of(corpus, folder / "v.vec")
     config = small_config(corpus, folder / "run", channels=("fixed", "trained"), vectors=str(vectors), steps=2)
     run = train(config, Console(quiet=True))
     expand(run, vectors)

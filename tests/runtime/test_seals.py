@@ -17,6 +17,8 @@ TENSORS = {
     "number": torch.tensor(7),
     "none": torch.zeros(0, 4),
 }
+ARRAYS = {name: tensor.numpy() for name, tensor in TENSORS.items() if name != "half"}
+ARRAYS["strided"] = np.eye(3, dtype=np.float16)[:, 0]
 NOTES = {"step": 3, "of": "x", "made": [1.5, None]}
 
 
@@ -26,23 +28,17 @@ def file(tmp_path):
     return tmp_path / "x.safetensors"
 
 
-def test_tensors_and_notes_come_back(file):
+def test_tensors_arrays_and_notes_come_back(file):
     tensors, notes = read_tensors(file, "")
     assert notes == NOTES
     assert tensors.keys() == TENSORS.keys()
     for name, tensor in tensors.items():
         assert tensor.dtype == TENSORS[name].dtype
         assert torch.equal(tensor, TENSORS[name])
-
-
-@pytest.mark.parametrize("kind", ["bool", "uint8", "int64", "float16"])
-def test_arrays_of_each_type_come_back(tmp_path, kind):
-    array = np.array([[1, 0], [0, 1]]).astype(kind)
-    write_arrays(tmp_path / "x", {"a": array, "strided": array[:, 0]})
-    found = read_arrays(tmp_path / "x", "")
-    np.testing.assert_array_equal(found["a"], array)
-    np.testing.assert_array_equal(found["strided"], array[:, 0])
-    assert found["a"].dtype == array.dtype
+    write_arrays(file, ARRAYS)
+    for name, array in read_arrays(file, "").items():
+        assert array.dtype == ARRAYS[name].dtype
+        np.testing.assert_array_equal(array, ARRAYS[name])
 
 
 def test_equal_content_gives_equal_bytes_and_digests(file, tmp_path):

@@ -95,7 +95,7 @@ PARTS = [
     ),
     pytest.param(
         "encode",
-        ("--quick", "--encoders", "default", "all-MiniLM-L6-v2"),
+        ("--encoders", "default", "all-MiniLM-L6-v2", "--batches", 1, 8, "--seconds", 0.01, "--sentences", 8),
         "rows",
         "| default | raw | fp32 |",
         marks=pytest.mark.slow,

@@ -4,8 +4,6 @@ import pytest
 from corpora import small_config, topic_corpus
 from tiny_encoders import encoder_folder
 
-from structviews.errors import InputError
-
 
 @pytest.fixture(scope="session")
 def place(tmp_path_factory):
@@ -25,16 +23,3 @@ def with_encoder(place):
         )
 
     return make
-
-
-@pytest.fixture(scope="session")
-def refused():
-    """Call what must fail, and give its one line."""
-
-    def call(action, *arguments):
-        with pytest.raises(InputError) as error:
-            action(*arguments)
-        assert "\n" not in str(error.value)
-        return str(error.value)
-
-    return call

@@ -1,13 +1,13 @@
 import pickle
-from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
+from unpickled import Touch
 
 from structviews.errors import InputError
 from structviews.runs.weights import load_weights, write_weights
-from structviews.training.checkpoint import Progress, load_state, read_progress, save_state
+from structviews.training.checkpoint import Progress, load_state, random_state, read_progress, save_state
 
 PLACE = Progress(step=12, epoch=1, batch=3)
 
@@ -31,7 +31,7 @@ def run(tmp_path):
         optimiser.zero_grad()
         model(torch.randn(4, 2)).square().sum().backward()
         optimiser.step()
-    save_state(tmp_path, model, optimiser, PLACE)
+    save_state(tmp_path, model, optimiser, PLACE, random_state()[None])
     write_weights(tmp_path, model.state_dict())
     return tmp_path
 
@@ -52,12 +52,12 @@ def test_an_older_state_goes_once_the_newer_is_whole(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("os.fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            save_state(run, *model_and_optimiser(), Progress(step=1_000_000_000))
+            save_state(run, *model_and_optimiser(), Progress(step=1_000_000_000), random_state()[None])
         with pytest.raises(OSError, match="No space left"):
             write_weights(run, model_and_optimiser()[0].state_dict())
     assert sorted(p.name for p in run.rglob("*") if p.is_file()) == ["model.safetensors", older.name]
     assert read_progress(run) == PLACE
-    save_state(run, *model_and_optimiser(), Progress(step=13))
+    save_state(run, *model_and_optimiser(), Progress(step=13), random_state()[None])
     assert state_file(run) != older
 
 
@@ -72,16 +72,6 @@ def refused(run, message, width=3):
 
 def test_files_of_another_model_are_one_line(run):
     refused(run, r"has shape|size mismatch", width=4)
-
-
-class Touch:
-    """Makes a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 @pytest.mark.parametrize(

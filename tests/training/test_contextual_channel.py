@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import random_trees
+from shell import refused
 from tiny_encoders import encoder_folder
 from vector_files import write_vectors
 
@@ -114,7 +115,7 @@ def test_a_run_finds_its_encoder_from_where_it_was_trained(place, with_encoder, 
     assert len(Embedder.load(tmp_path / "runs/one").encode(SENTENCES)) == 4
 
 
-def test_an_encoder_that_is_missing_or_has_changed_is_one_line(run, place, tmp_path, refused):
+def test_an_encoder_that_is_missing_or_has_changed_is_one_line(run, place, tmp_path):
     copy, encoder = tmp_path / "run", tmp_path / "encoder"
     shutil.copytree(run, copy)
     shutil.copytree(place / "encoder", encoder)
@@ -137,7 +138,7 @@ def test_an_encoder_that_is_missing_or_has_changed_is_one_line(run, place, tmp_p
     assert "put it back, or write where it is to encoder" in said
 
 
-def test_another_encoder_is_another_run(settings, place, tmp_path, refused):
+def test_another_encoder_is_another_run(settings, place, tmp_path):
     train(settings(steps=1))
     other = encoder_folder(tmp_path / "other", "bert", seed=1)
     for encoder in (str(other), f"{place / 'encoder'}:1"):
@@ -150,11 +151,11 @@ def test_another_encoder_is_another_run(settings, place, tmp_path, refused):
     train(settings(encoder=str(moved), steps=1))  # the same files elsewhere
 
 
-def test_there_are_no_words_to_expand(run, tmp_path, refused):
+def test_there_are_no_words_to_expand(run, tmp_path):
     assert "nothing to expand" in refused(expand, run, write_vectors(tmp_path / "x.vec", ["the", "of"]))
 
 
-def test_pushed_by_name(run, place, tmp_path, monkeypatch, refused):
+def test_pushed_by_name(run, place, tmp_path, monkeypatch):
     """A folder of this machine cannot be named to others; a name on the Hub can. Nothing of the encoder is copied."""
     pytest.importorskip("jinja2", reason="needs structviews[hub]")
     hub = pytest.importorskip("huggingface_hub", reason="needs structviews[hub]")

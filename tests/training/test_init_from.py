@@ -97,8 +97,7 @@ def test_a_run_goes_on_without_the_one_that_it_began_from(source, settings, tmp_
         ({"init_from": "nothing"}, r"nothing: not a run: no such folder"),
     ],
 )
-def test_runs_that_cannot_be_begun_from(settings, tmp_path, others, message):
-    with pytest.raises(InputError, match=message) as error:
+def test_runs_that_cannot_be_begun_from(settings, tmp_path, others, message, one_line):
+    with one_line(message):
         train(settings(**others))
-    assert "\n" not in str(error.value)
     assert not (tmp_path / "run").exists()

@@ -5,9 +5,8 @@ import sys
 
 import numpy as np
 import pytest
-from corpora import RandomParser, opened, random_trees, small_config, small_sts14, topic_corpus, write_corpus
+from corpora import RandomParser, random_trees, small_config, small_sts14, topic_corpus, vectors_of, write_corpus
 from test_training import log_of, result
-from vector_files import random_vectors, write_vectors
 
 from structviews.corpus.format import Row
 from structviews.encoding.embedder import Embedder
@@ -19,7 +18,6 @@ from structviews.training.checkpoint import extend, extended, read_progress
 from structviews.training.loop import train
 from structviews.training.monitor import Monitor
 from structviews.training.trainer import Training
-from structviews.words.vocabulary import count_words
 
 
 @pytest.fixture
@@ -37,8 +35,7 @@ def senteval(tmp_path, monkeypatch):
 
 def test_a_fixed_channel_knows_all_words_of_its_file(senteval, tmp_path, parser):
     corpus = topic_corpus(tmp_path / "x.parsed")
-    words = [*sorted(count_words(opened(corpus))), "elsewhere"]
-    vectors = write_vectors(tmp_path / "v.vec", words, random_vectors(words, 6))
+    vectors = vectors_of(corpus, tmp_path / "v.vec", "elsewhere")
     settings = {"channels": ("fixed",), "vectors": str(vectors), "eval_every": 1, "eval_data": str(senteval)}
     training = Training(small_config(corpus, tmp_path / "run", ("seq", "avg"), **settings))
     found = Monitor(training).embedder.encode([random_trees(["elsewhere", "the"]), random_trees(["zzz", "the"])])
@@ -102,7 +99,7 @@ def test_the_vectors_are_the_runs_own(config, senteval, parser, changes):
         ({"eval_every": 2, "eval_task": "STS99"}, "unknown task 'STS99'"),
         ({"eval_every": 2, "eval_data": "nowhere"}, "nowhere/STS/STS14-en-test/.*: no such file"),
         ({"eval_every": 2, "eval_parsed": "nowhere.parsed"}, "nowhere.parsed does not exist"),
-        ({"tensorboard": True}, r"--tensorboard: .*: pip install 'structviews\[tensorboard\]'"),
+        ({"tensorboard": True}, r"--tensorboard needs tensorboardX: pip install 'structviews\[tensorboard\]'"),
     ],
 )
 def test_what_cannot_be_looked_at(config, senteval, parser, tmp_path, monkeypatch, changes, message):

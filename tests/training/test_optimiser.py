@@ -6,6 +6,7 @@ from itertools import islice
 import pytest
 import torch
 from corpora import small_config, topic_corpus
+from ranks import gradients, prepared
 
 from structviews.errors import InputError
 from structviews.training.checkpoint import Progress
@@ -34,8 +35,8 @@ def row_by_row(start, steps):
     """The documented semantics in plain numbers: ``steps`` are dicts from row to its gradient."""
     weight = start.tolist()
     first, second = ([[0.0] * SIZE[1] for _ in range(SIZE[0])] for _ in range(2))
-    for t, gradients in enumerate(steps, 1):
-        for row, gradient in gradients.items():
+    for t, given in enumerate(steps, 1):
+        for row, gradient in given.items():
             for i, g in enumerate(gradient.tolist()):
                 first[row][i] = BETAS[0] * first[row][i] + (1 - BETAS[0]) * g
                 second[row][i] = BETAS[1] * second[row][i] + (1 - BETAS[1]) * g * g
@@ -49,8 +50,8 @@ def test_rows_that_do_not_occur_stand_still_and_the_others_follow_adam():
     steps = [{row: torch.randn(SIZE[1], dtype=torch.float64) for row in some_rows(step)} for step in range(12)]
     table = torch.nn.Parameter(start.clone())
     optimiser = LazyAdam([table], LR)
-    for gradients in steps:
-        table.grad = sparse(list(gradients), torch.stack(list(gradients.values())))
+    for given in steps:
+        table.grad = sparse(list(given), torch.stack(list(given.values())))
         optimiser.step()
     torch.testing.assert_close(table.detach(), row_by_row(start, steps), rtol=1e-12, atol=1e-12)
     assert torch.equal(table[5], start[5])
@@ -110,20 +111,9 @@ def config(tmp_path):
     return small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", **settings)
 
 
-def gradients(training):
-    """Dense gradients by name; None where there is none."""
-    return {
-        name: None if p.grad is None else p.grad.to_dense() if p.grad.is_sparse else p.grad
-        for name, p in training.model.named_parameters()
-    }
-
-
 @pytest.mark.parametrize("views", [("dep", "const"), ("bow", "seq")])
 def test_the_gradient_is_the_mean_of_the_batches(config, views):
-    accumulated, alone = (Training(config.replaced(views=views)) for _ in range(2))
-    for training in (accumulated, alone):
-        training.model.double()
-        training.optimiser.step = lambda: None
+    accumulated, alone = (prepared(config.replaced(views=views)) for _ in range(2))
     for step in islice(accumulated.steps(Progress()), 2):
         metrics, _ = accumulated.step(*step.batches, words=step.words)
         each, losses = [], []
@@ -165,7 +155,7 @@ def test_a_run_is_as_the_quick_thoughts_code_has_it(config):
     neighbours = made.model.context(batch, 1).neighbours
     assert ((neighbours >= 0).sum(dim=1)[1:-1] == 2).all()  # the documents have eight sentences each
     made.step(batch)
-    norms = [float(gradient.norm()) for gradient in gradients(made).values() if gradient is not None]
+    norms = [float(gradient.norm()) for gradient in gradients(made).values()]
     assert max(norms) == pytest.approx(1e-3, rel=1e-3)
     assert sum(norm > 9e-4 for norm in norms) > 3
 

@@ -35,14 +35,9 @@ needs_dgl = pytest.mark.skipif(find_spec("dgl") is None, reason="needs structvie
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed")
-
-
 @pytest.fixture
-def config(corpus, tmp_path):
-    return small_config(corpus, tmp_path / "run", epochs=3, validate_every=4)
+def config(topics, tmp_path):
+    return small_config(topics, tmp_path / "run", epochs=3, validate_every=4)
 
 
 def log_of(run, kind=None):
@@ -129,9 +124,9 @@ def test_other_settings_or_another_corpus_need_another_folder(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["naive", pytest.param("dgl", marks=needs_dgl)])
-def test_the_tree_backend_is_no_setting_of_the_run(corpus, tmp_path, backend, monkeypatch):
+def test_the_tree_backend_is_no_setting_of_the_run(topics, tmp_path, backend, monkeypatch):
     def settings(out, **others):
-        return small_config(corpus, tmp_path / out, steps=3, precision="fp32", **others)
+        return small_config(topics, tmp_path / out, steps=3, precision="fp32", **others)
 
     calls = []
     monkeypatch.setattr(message_passing, "run", lambda *arguments: calls.append(1) or run_nodes(*arguments))
@@ -143,16 +138,6 @@ def test_the_tree_backend_is_no_setting_of_the_run(corpus, tmp_path, backend, mo
         torch.testing.assert_close(weight, weights[name], rtol=0, atol=1e-4)
     monkeypatch.setitem(sys.modules, "dgl", None)  # encoding does without
     assert Embedder.load(run).encode([random_trees(["topic1-2", "of"])]).shape == (1, 16)
-
-
-def test_a_folder_that_is_something_else_is_left_alone(config, tmp_path):
-    (tmp_path / "mine").mkdir()
-    for file, out in ((tmp_path / "mine/thesis.txt", tmp_path / "mine"), (tmp_path / "file", tmp_path / "file")):
-        file.write_text("precious")
-        with pytest.raises(InputError, match=r"already exists and is not a run: .*--out"):
-            train(config.replaced(out=str(out)))
-        assert file.read_text() == "precious"
-        assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
 
 
 @pytest.mark.parametrize(
@@ -229,7 +214,7 @@ def test_a_validation_is_the_mean_over_its_anchors(config):
 
 
 @pytest.mark.parametrize(("log_every", "rate"), [(1, 1e30), (1000, 1e39)])
-def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(config, log_every, rate, monkeypatch):
+def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(config, log_every, rate, monkeypatch, one_line):
     """There is a checkpoint after each step; the weights explode at the sixth, within or beyond a float's range."""
     config = small_config(config.data.corpus, config.data.out, epochs=4, log_every=log_every, checkpoint_minutes=1e-9)
     run, step, taken = Path(config.data.out), Training.step, []
@@ -241,11 +226,8 @@ def test_a_loss_that_is_no_number_keeps_the_last_checkpoint(config, log_every, r
         return step(self, *batches, **words)
 
     monkeypatch.setattr(Training, "step", explosive)
-    with pytest.raises(
-        InputError, match=r"run: (the loss|a weight) is NaN or infinite .*step \d+.*: give a lower --lr; .* kept"
-    ) as error:
+    with one_line(r"run: (the loss|a weight) is NaN or infinite .*step \d+.*: give a lower --lr; .* kept"):
         train(config)
-    assert "\n" not in str(error.value)
     assert 5 <= read_progress(run).step < len(taken) <= 8
     assert all(tensor.isfinite().all() for tensor in load_file(run / "model.safetensors").values())
 
@@ -269,17 +251,12 @@ def test_words_that_are_not_in_the_batch_move_with_dense_adam_alone(config, dens
         torch.testing.assert_close(table, plain)
 
 
-def test_a_line_of_the_log_has_everything(config):
+def test_the_log_has_its_lines_at_their_steps(config):
+    """Which metrics a line has, test_objectives_in_training.py says for each objective."""
     run = train(config.replaced(epochs=2, log_every=3, validate_every=5))
-    names = {"loss", "accuracy", "chance_loss", "chance_accuracy"}
-    places = {"kind", "step", "epoch"}
     for entry in log_of(run, "train"):
-        assert entry.keys() == places | names | {"anchors", "cos_ff", "cos_gg", "cos_fg", "sentences_per_second"}
-        assert entry["sentences_per_second"] > 0
-        assert 0 < entry["chance_accuracy"] < 0.3
         assert entry["chance_loss"] in [pytest.approx(np.log(n - 1), abs=1e-5) for n in (16, 8)]
-        assert all(-1 <= entry[name] <= 1 for name in entry if name.startswith("cos"))
-    assert all(entry.keys() == places | names for entry in log_of(run, "validation"))
+        assert all(-1 <= entry[name] <= 1 for name in ("cos_ff", "cos_gg", "cos_fg"))
     assert [(e["kind"][0], e["step"], e["epoch"]) for e in log_of(run)] == [
         ("t", 3, 0), ("v", 5, 0), ("t", 6, 1), ("v", 6, 1), ("t", 9, 1), ("v", 10, 1), ("t", 12, 2), ("v", 12, 2),
     ]  # fmt: skip

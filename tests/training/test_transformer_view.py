@@ -9,6 +9,7 @@ import torch
 import transformers
 from corpora import random_trees, topic_corpus
 from safetensors.torch import load_file
+from shell import refused
 from tiny_encoders import KINDS, encoder_folder, tokeniser
 from torch import nn
 
@@ -93,7 +94,7 @@ def test_each_part_learns_at_its_rate(settings):
     assert max(by for name, by in moved.items() if ".views.1." in name) == pytest.approx(0.01, rel=0.01)
 
 
-def test_only_the_top_layers_are_trained(settings, place, refused):
+def test_only_the_top_layers_are_trained(settings, place):
     """The others need no memory for training either."""
     run = train(settings(top_layers=1, encoder_lr=1e-3))
     before = transformers.AutoModel.from_pretrained(place / "encoder").state_dict()
@@ -141,7 +142,7 @@ def test_what_frozen_layers_compute_never_changes(about):
     assert not torch.equal(before.last_hidden_state, after.last_hidden_state)
 
 
-def test_layers_that_share_their_weights_are_trained_together(refused):
+def test_layers_that_share_their_weights_are_trained_together():
     network = transformers.AutoModel.from_config(transformers.AlbertConfig(**SIZE, embedding_size=8))
     assert "the encoder's layers share their weights: leave it out" in refused(freeze_below, network, 1)
 
@@ -162,11 +163,11 @@ def test_layers_that_share_their_weights_are_trained_together(refused):
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(settings, refused, changes, message):
+def test_what_makes_no_sense_is_refused(settings, changes, message):
     assert message in refused(lambda: Training(settings(**changes)))
 
 
-def test_what_an_encoder_cannot_do_is_refused(settings, tmp_path, refused):
+def test_what_an_encoder_cannot_do_is_refused(settings, tmp_path):
     mpnet, dry = encoder_folder(tmp_path / "mpnet", "mpnet"), encoder_folder(tmp_path / "dry", "bert")
     said = refused(Training, settings(encoder=str(mpnet), recompute=True))
     assert said.startswith("recompute = true: ")
@@ -246,7 +247,7 @@ def test_dropout_that_is_a_function_counts(tmp_path):
         assert view.drops == (not same) == (rate > 0)
 
 
-def test_starting_from_a_run(settings, run, refused):
+def test_starting_from_a_run(settings, run):
     training = Training(settings("next", init_from=str(run)))
     weights = weights_of(run)
     for name, weight in training.model.state_dict().items():
@@ -255,7 +256,7 @@ def test_starting_from_a_run(settings, run, refused):
     assert "sentence_pooling = mean, not first" in refused(Training, other)
 
 
-def test_the_tokeniser_of_another_run_is_refused(run, place, tmp_path, refused):
+def test_the_tokeniser_of_another_run_is_refused(run, place, tmp_path):
     copy = shutil.copytree(run, tmp_path / "copy")
     other = Path(shutil.copytree(place / "encoder", tmp_path / "cased"))
     text = (other / "tokenizer.json").read_text()
@@ -267,7 +268,7 @@ def test_the_tokeniser_of_another_run_is_refused(run, place, tmp_path, refused):
 
 
 @pytest.mark.parametrize("name", ["my bert+ü", "."])
-def test_shared_without_the_folder_it_began_from(run, tmp_path, refused, name):
+def test_shared_without_the_folder_it_began_from(run, tmp_path, name):
     """Whatever its name, which is for the reader; a path is refused."""
     run = shutil.copytree(run, tmp_path / "run")
     its = read_settings(run)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from corpora import opened, random_trees, small_config, topic_corpus, topic_rows, write_corpus
+from corpora import opened, random_trees, small_config, topic_rows, write_corpus
 from rich.console import Console
 from safetensors.torch import load_file
 from vector_files import fasttext_model, random_vectors, write_vectors
@@ -19,7 +19,7 @@ from structviews.errors import InputError
 from structviews.runs.settings_file import load_run
 from structviews.runs.weights import load_words
 from structviews.training.baselines import make_baseline
-from structviews.training.checkpoint import Progress, extend, extended
+from structviews.training.checkpoint import Progress
 from structviews.training.loop import train
 from structviews.training.trainer import Training
 from structviews.words.learning import learn_file
@@ -32,29 +32,24 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed")
-
-
-@pytest.fixture(scope="module")
-def vectors(corpus, tmp_path_factory):
+def vectors(topics, tmp_path_factory):
     """A vector file that lacks some words of the corpus and has others."""
-    words = ["elsewhere", *sorted(count_words(opened(corpus)))[::-2], "nowhere"]
+    words = ["elsewhere", *sorted(count_words(opened(topics)))[::-2], "nowhere"]
     path = tmp_path_factory.mktemp("vectors") / "v.vec"
     return write_vectors(path, words, random_vectors(words, DIM))
 
 
 @pytest.fixture
-def config(corpus, vectors, tmp_path):
+def config(topics, vectors, tmp_path):
     return small_config(
-        corpus, tmp_path / "run", channels=("fixed", "trained"), vectors=str(vectors), epochs=2, validate_every=4
+        topics, tmp_path / "run", channels=("fixed", "trained"), vectors=str(vectors), epochs=2, validate_every=4
     )
 
 
-def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(corpus, vectors, tmp_path):
-    counts = count_words(opened(corpus))
+def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(topics, vectors, tmp_path):
+    counts = count_words(opened(topics))
     file = WordVectors.open(vectors)
-    vocabulary, table = fixed_words(opened(corpus), file)
+    vocabulary, table = fixed_words(opened(topics), file)
     there = set(file.words.to_pylist())
     expected = sorted((w for w in counts if w in there), key=lambda w: (-counts[w], w))
     assert vocabulary.words == [UNKNOWN, *expected]
@@ -66,7 +61,7 @@ def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(corpus, vect
     np.testing.assert_array_equal(table[1:], file.rows(file.find(expected)))
     other = write_vectors(tmp_path / "v.vec", ["autre", "mots"])
     with pytest.raises(InputError, match=r"v\.vec: has no word of .*x\.parsed: give vectors for its language"):
-        fixed_words(opened(corpus), WordVectors.open(other))
+        fixed_words(opened(topics), WordVectors.open(other))
 
 
 def test_the_fixed_table_is_one_and_learns_nothing(config):
@@ -92,15 +87,6 @@ def test_a_channel_learns_beside_another_what_it_learns_alone(config):
     for name, tensor in alone.items():
         assert torch.equal(both[name], tensor), name
     assert {name.split(".")[1] for name in both} == {"fixed", "trained"}
-
-
-def test_parts_make_the_whole_bit_for_bit(config, tmp_path):
-    whole = train(config)
-    train(config.replaced(out=str(tmp_path / "parts"), steps=5))
-    extend(extended(tmp_path / "parts", epochs=None, steps=0))
-    again = train(extended(tmp_path / "parts", None, None))
-    for name in ("model.safetensors", "words.safetensors"):
-        assert (again / name).read_bytes() == (whole / name).read_bytes()
 
 
 def test_unknown_words_may_have_a_random_vector_that_the_run_keeps(config, tmp_path):

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from corpora import opened, topic_corpus
+from corpora import opened
 from vector_files import random_vectors
 
 from structviews.errors import InputError
@@ -38,8 +38,8 @@ def stopping_after(sentences):
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return opened(topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed"))
+def corpus(topics):
+    return opened(topics)
 
 
 @needs_gensim

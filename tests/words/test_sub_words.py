@@ -1,12 +1,12 @@
 """fastText's files and the words composed of n-grams, beside gensim's and fastText's own algorithm in plain Python."""
 
 import io
+import re
 
 import numpy as np
 import pytest
 from vector_files import fasttext_model
 
-from structviews.errors import InputError
 from structviews.words import sub_words, vector_formats
 from structviews.words.sub_words import SubWords, hashed_ngrams, quantise, restore
 from structviews.words.vector_files import WordVectors
@@ -159,11 +159,8 @@ FIRST, LAST = WHOLE.index(b"the\0"), WHOLE.index(b"computer\0")
         (WHOLE + b"\0", "its size is not that of 12 words and 37 n-grams in 5 dimensions"),
     ],
 )
-def test_files_that_do_not_do(tmp_path, content, message):
+def test_files_that_do_not_do(tmp_path, content, message, one_line):
     (tmp_path / "m.bin").write_bytes(content)
-    with pytest.raises(InputError) as error:
+    with one_line(f"^{tmp_path}/m.bin: .*{re.escape(message)}"):
         WordVectors.open(tmp_path / "m.bin")
-    assert str(error.value).startswith(f"{tmp_path}/m.bin: ")
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
     assert [each.name for each in tmp_path.iterdir()] == ["m.bin"]

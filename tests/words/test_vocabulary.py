@@ -41,14 +41,13 @@ def test_a_saved_vocabulary_comes_back(tmp_path):
         load_words(tmp_path, "other")
 
 
-def test_files_that_are_no_vocabulary(tmp_path):
+def test_files_that_are_no_vocabulary(tmp_path, one_line):
     with pytest.raises(InputError, match=r"words\.safetensors: no such file"):
         load_words(tmp_path, "trained")
     for content in (b"", b"bird", b"<unk>\n\xff"):
         write_arrays(tmp_path / "words.safetensors", {"trained": np.frombuffer(content, np.uint8)})
-        with pytest.raises(InputError, match=r"words\.safetensors: damaged") as error:
+        with one_line(r"words\.safetensors: damaged"):
             load_words(tmp_path, "trained")
-        assert "\n" not in str(error.value)
 
 
 FLAT = np.array([1, 2, 2, 0, 6, 6])

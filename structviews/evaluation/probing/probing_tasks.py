@@ -16,17 +16,9 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_subset
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.probing import changes, labels
+from structviews.evaluation.probing import changes, labels, sampling
 from structviews.evaluation.probing.changes import Text
-from structviews.evaluation.probing.sampling import (
-    LEFT_OUT,
-    PARTS,
-    balance,
-    deal_documents,
-    deal_words,
-    decorrelate,
-    draw,
-)
+from structviews.evaluation.probing.sampling import LEFT_OUT, PARTS
 from structviews.evaluation.senteval.tasks.finding import PROBING
 from structviews.runtime.arrays import Array
 from structviews.runtime.documents import write_json
@@ -62,18 +54,12 @@ class Pool(NamedTuple):
 
 @dataclass(frozen=True)
 class Examples:
-    """The k examples of a task, by part.
+    """The k examples of a task, by part."""
 
-    Attributes:
-        parts, labels: (k,) part and label of each; labels are strings.
-        texts: the sentences, or first and second sentences of pairs.
-        intact: pool sentences that are used unaltered, any number of arrays.
-    """
-
-    parts: Array
-    labels: Array
-    texts: list[Text]
-    intact: list[Array]
+    parts: Array  # (k,)
+    labels: Array  # (k,) strings
+    texts: list[Text]  # the sentences, or first and second sentences of pairs
+    intact: list[Array]  # pool sentences that are used unaltered, any number of arrays
 
     @property
     def counts(self) -> Array:
@@ -113,7 +99,7 @@ def sampled(pool: Pool, sentences: Array, classes: Array, names: Array, strata: 
     sentences, classes, parts = sentences[keep], classes[keep], parts[keep]
     names, classes = names[np.unique(classes)], np.unique(classes, return_inverse=True)[1]
     strata = np.zeros(len(classes), dtype=np.int64) if strata is None else strata[keep]
-    return intact(pool, sentences, names[classes], balance(classes, strata, parts, pool.most, pool.rng))
+    return intact(pool, sentences, names[classes], sampling.balance(classes, strata, parts, pool.most, pool.rng))
 
 
 def common(classes: Array, parts: Array) -> Array:
@@ -169,8 +155,8 @@ def tree_depth(pool: Pool) -> Examples:
     table = lengths[sentences] * shape[1] + depths[sentences]
     n_cells = shape[0] * shape[1]
     available = np.bincount(parts * n_cells + table, minlength=len(PARTS) * n_cells).reshape(len(PARTS), *shape)
-    quotas = [decorrelate(each, most) for each, most in zip(available, pool.most, strict=True)]
-    taken = draw(parts * n_cells + table, np.concatenate([quota.ravel() for quota in quotas]), parts, pool.rng)
+    quotas = [sampling.decorrelate(each, most) for each, most in zip(available, pool.most, strict=True)]
+    taken = sampling.draw(parts * n_cells + table, np.concatenate([quota.ravel() for quota in quotas]), parts, pool.rng)
     return intact(pool, sentences, depths[sentences].astype(str).astype(object), taken)
 
 
@@ -201,7 +187,7 @@ def changed_or_not(
     """
     classes = pool.rng.integers(2, size=len(sentences))
     groups = strata(classes) if strata else np.zeros(len(sentences), dtype=np.int64)
-    taken = balance(classes, groups, pool.parts[sentences], pool.most, pool.rng)
+    taken = sampling.balance(classes, groups, pool.parts[sentences], pool.most, pool.rng)
     return taken, classes[taken] == 1, names[classes[taken]]
 
 
@@ -254,7 +240,7 @@ def target_words(pool: Pool, words: Array, classes: dict[str, tuple[str, ...]]) 
     least, most = (frequency * min(1.0, len(sentences) / PUBLISHED_SIZE) for frequency in TARGET_FREQUENCY)
     frequency = counts[parses.words.ids[words[sentences]]]
     sentences = sentences[(frequency >= least) & (frequency <= most)]
-    sentences = sentences[deal_words(parses.words.ids[words[sentences]], pool.parts[sentences], pool.rng)]
+    sentences = sentences[sampling.deal_words(parses.words.ids[words[sentences]], pool.parts[sentences], pool.rng)]
     second = list(classes.values())[1]
     return sampled(pool, sentences, parses.tags.isin(*second)[words[sentences]].astype(np.int64), strings(*classes))
 
@@ -335,13 +321,7 @@ class TaskResult(NamedTuple):
 
 
 def make_tasks(
-    corpus: ParsedCorpus,
-    folder: Path,
-    *,
-    size: int = 100_000,
-    sentences: int = 1_000_000,
-    seed: int = 1,
-    progress: Callable[[str], None] = lambda stage: None,
+    corpus: ParsedCorpus, folder: Path, *, size: int, sentences: int, seed: int, progress: Callable[[str], None]
 ) -> list[TaskResult]:
     """Write every task that the corpus has enough examples for into a new or empty folder; InputError if there is none.
 
@@ -360,7 +340,7 @@ def make_tasks(
             raise InputError(f"{corpus.path}: no sentences of {SHORTEST} to {LONGEST} words: give a larger corpus")
         rng = np.random.default_rng(seed)
         is_first = parses.first_occurrences(LONGEST, rng)
-        parts = np.where(is_first, deal_documents(parses.documents, rng), LEFT_OUT)
+        parts = np.where(is_first, sampling.deal_documents(parses.documents, rng), LEFT_OUT)
         results, rows = [], []
         for number, (name, file) in enumerate(PROBING.items()):
             progress(name)

@@ -17,7 +17,7 @@ from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
 from structviews.evaluation.retrieval.neighbours import Ranks, count_rivals
 from structviews.runtime.files import file_hash, text_lines
-from structviews.runtime.terminal import OnProgress, Table
+from structviews.runtime.terminal import OnProgress, Table, number_table
 
 # Indices into a tuple A, B, C, D: the query adds the first two and subtracts the third; the last is the answer.
 QUESTIONS = np.array([[2, 1, 0, 3], [3, 0, 1, 2], [0, 3, 2, 1], [1, 2, 3, 0]])
@@ -144,14 +144,13 @@ def entry(
 
 def analogy_table(scores: dict[str, dict[str, Any]]) -> Table:
     """Table with one row per category."""
-    table = Table(
+    table = number_table(
+        ["category"],
+        ["questions", "right", "with\ninputs", "among\n10", "median\nrank"],
         title="Sentence analogies: per cent",
         caption="right: the answer is the nearest of all but the question's own sentences; "
         "with inputs: the nearest of all sentences",
     )
-    table.add_column("category")
-    for heading in ("questions", "right", "with\ninputs", "among\n10", "median\nrank"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for name, found in scores.items():
         questions, *shares, median = found.values()
         table.add_row(name, f"{questions:,}", *(f"{100 * share:.1f}" for share in shares), f"{median:g}")

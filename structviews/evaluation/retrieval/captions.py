@@ -31,7 +31,7 @@ from structviews.runtime.array_files import read_arrays
 from structviews.runtime.device import best_device
 from structviews.runtime.documents import parse_json
 from structviews.runtime.files import file_hash, text_lines
-from structviews.runtime.terminal import Table
+from structviews.runtime.terminal import Table, number_table
 from structviews.runtime.wording import counted
 
 SPLITS = ("train", "dev", "test")
@@ -121,23 +121,19 @@ def _read_texts(path: Path, names: list[str]) -> list[Tokens]:
 class CaptionProtocol:
     """How the maps are trained, by Adam.
 
-    Attributes:
-        batch, contrasts: pairs in a batch; other images, and other captions, for each pair.
-        check_every: updates between scores on dev; 0 for one after each epoch.
-        patience: stop at so many scores without a gain, in all; 0 for never.
-        kiros: as the skip-thought scripts do: contrasts are drawn from all pairs, not only from outside the batch;
-            images are scaled to length 1 for ranks only, not in the loss; first weights are uniform within
-            sqrt(2 / inputs), first biases 0.
+    ``kiros`` is as the skip-thought scripts do: contrasts are drawn from all pairs, not only from outside the batch;
+    images are scaled to length 1 for ranks only, not in the loss; first weights are uniform within sqrt(2 / inputs),
+    first biases 0.
     """
 
     name: str
-    batch: int
-    contrasts: int
+    batch: int  # pairs
+    contrasts: int  # other images, and other captions, for each pair
     epochs: int
     lr: float
     seed: int
-    check_every: int = 0
-    patience: int = 0
+    check_every: int = 0  # updates between scores on dev; 0 for one after each epoch
+    patience: int = 0  # stop at so many scores without a gain, in all; 0 for never
     kiros: bool = False
 
     def describe(self) -> dict[str, Any]:
@@ -351,15 +347,13 @@ def evaluate_captions(
 def caption_table(scored: Sequence[tuple[str, dict[str, Any]]]) -> Table:
     """Table with one row per run and direction, from pairs of the run's name and its entry of ``results.json``."""
     protocol = scored[0][1]["protocol"]
-    table = Table(
+    table = number_table(
+        ["run", "direction"],
+        [*(f"R@{k}" for k in AMONG), MEDIAN],
         title="Image-caption retrieval: R@k in per cent, median rank",
         caption=f"protocol {protocol['name']}; mean over {counted(protocol['folds'], 'fold')} of "
         f"{counted(protocol['images'], 'test image')}",
     )
-    table.add_column("run")
-    table.add_column("direction")
-    for name in (*(f"R@{k}" for k in AMONG), MEDIAN):
-        table.add_column(name, justify="right")
     for run, entry in scored:
         for way in DIRECTIONS:
             found = [score for name, score in entry["scores"].items() if name.startswith(way)]

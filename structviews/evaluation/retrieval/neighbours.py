@@ -108,14 +108,10 @@ class Ranks(NamedTuple):
     """Ranks of n true candidates among their rivals.
 
     Ties count as the expectation over a random order, so identical vectors score at chance level, not 1.
-
-    Attributes:
-        higher: (n,) number of rivals that score higher.
-        tied: (n,) number of candidates with the same score, including itself.
     """
 
-    higher: NDArray[np.integer]
-    tied: NDArray[np.integer]
+    higher: NDArray[np.integer]  # (n,) number of rivals that score higher
+    tied: NDArray[np.integer]  # (n,) number of candidates with the same score, including itself
 
     @classmethod
     def among(cls, scores: NDArray[np.floating], right: NDArray[np.floating]) -> "Ranks":

@@ -19,7 +19,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import MEMBERS
 from structviews.runs.settings_file import Parsed, load_run, read_settings, run_corpus, run_kind
 from structviews.runtime.arrays import inverse_of
-from structviews.runtime.terminal import OnProgress, Table
+from structviews.runtime.terminal import OnProgress, Table, number_table
 from structviews.runtime.wording import counted
 
 AMONG = (1, 5, 10)
@@ -131,9 +131,7 @@ def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Pass
     return Passages(sentences, documents[rows], positions[rows], "all" if free.all() else "held out")
 
 
-def measure(
-    embedder: Embedder, passages: Passages, trials: Trials, progress: OnProgress | None = None
-) -> ContextScores:
+def measure(embedder: Embedder, passages: Passages, trials: Trials, progress: OnProgress) -> ContextScores:
     """Rank the candidates of each sentence by cosine; InputError if vectors are not finite."""
     vectors = embedder.encode(passages.sentences, show_progress_bar=progress)
     ranks = ranks_of_first(cosine_scores(vectors, trials))
@@ -167,14 +165,13 @@ def context_table(rows: Sequence[tuple[str, ContextScores]], trials: Trials, pas
     """Table with one row per run, from its name and its scores."""
     candidates = trials.candidates.shape[1]
     documents = counted(len(np.unique(trials.documents)), "document")
-    table = Table(
+    table = number_table(
+        ["run"],
+        ["dim", *(f"R@{k}" for k in AMONG), "MRR", "median\nrank"],
         title=f"Next sentence among {candidates:,}: per cent, with 95 % intervals",
         caption=f"{counted(len(trials.anchors), 'sentence')} of {documents} "
         f"({passages.chosen}); chance: {100 / candidates:.1f} at 1, median rank {(candidates + 1) / 2:g}",
     )
-    table.add_column("run")
-    for heading in ("dim", *(f"R@{k}" for k in AMONG), "MRR", "median\nrank"):
-        table.add_column(heading, justify="right", no_wrap=True)
     for name, scores in rows:
         # The interval on a second line, to fit 80 columns.
         cells = (str(share).replace(" ", "\n", 1) for share in scores.shares.values())

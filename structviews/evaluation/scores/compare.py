@@ -11,7 +11,7 @@ from structviews.evaluation.scores.intervals import FIXED_MODELS, Difference, ho
 from structviews.evaluation.scores.results import all_results, load_predictions, load_results, shown_scores, signature
 from structviews.evaluation.scores.tables import factor, in_order, partial_notes
 from structviews.runs.settings_file import read_settings
-from structviews.runtime.terminal import Table as RichTable
+from structviews.runtime.terminal import Table, number_table
 
 NOTES = (
     "A - B with the 95 % interval of a paired bootstrap over the test examples, and its two-sided p, at least 0.001; "
@@ -88,11 +88,9 @@ def _differing(first: dict[str, Any], second: dict[str, Any]) -> str:
     return next((key for key in {**first, **second} if first.get(key) != second.get(key)), "")
 
 
-def as_rich(comparison: Comparison) -> RichTable:
+def as_rich(comparison: Comparison) -> Table:
     """The comparison as a terminal table."""
-    table = RichTable()
-    for i, name in enumerate(("task", "score", "A", "B", "A - B", "95 % interval", "p", "Holm")):
-        table.add_column(name, justify="left" if i < 2 else "right", no_wrap=i != 1)
+    table = number_table(["task", "score"], ["A", "B", "A - B", "95 % interval", "p", "Holm"])
     for task, score, each, p in comparison.rows:
         by = factor(score)
         table.add_row(task, score, f"{by * each.first:.1f}", f"{by * each.second:.1f}", *each.cells(by, p))

@@ -9,7 +9,7 @@ import numpy as np
 
 from structviews.errors import InputError
 from structviews.evaluation.scores.tables import MISSING, score_table
-from structviews.runtime.terminal import Table as RichTable
+from structviews.runtime.terminal import Table, number_table
 from structviews.views import VIEWS
 
 if TYPE_CHECKING:
@@ -89,12 +89,9 @@ def view_matrix(runs: Sequence[Path], task: str) -> Matrix:
     return Matrix(task, names, values, texts, widest, notes)
 
 
-def as_rich(matrix: Matrix) -> RichTable:
+def as_rich(matrix: Matrix) -> Table:
     """The matrix as a terminal table."""
-    table = RichTable(title=matrix.task)
-    table.add_column("")
-    for name in matrix.views:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = number_table([""], matrix.views, title=matrix.task)
     for name, texts in zip(matrix.views, matrix.texts, strict=True):
         table.add_row(name, *texts)
     return table

@@ -393,22 +393,25 @@ def published_rows(tasks: Sequence[str], means: Sequence[Mean] = ()) -> dict[tup
             found.setdefault((each.paper, name), {}).setdefault(each.measure, each)
     rows = {}
     for (paper, name), figures in found.items():
-        used = [_published_figures(figures, task) for task in tasks]
+        used = [_published_cell(figures, task) for task in tasks]
         scores = {measure: float(figure.score) for measure, figure in figures.items()}
         values = [scores.get(mean.name, mean.of(scores)) for mean in means]  # as printed, or of the printed scores
         averages = [Cell() if value is None else Cell((Figure(value, f"{value:.1f}"),)) for value in values]
-        if any(numbers for numbers, _ in used) or any(cell.figures for cell in averages):
-            printed = [figure for numbers, _ in used for figure in numbers]
+        cells = (*(cell for cell, _ in used), *averages)
+        if any(cell.figures for cell in cells):
+            printed = [figure for _, numbers in used for figure in numbers]
             printed += [figures[mean.name] for mean in means if mean.name in figures]
             tables = dict.fromkeys(figure.table for figure in printed)
             dim = figures["dim"].text if "dim" in figures else ""
-            cells = [_published_cell(task, *each) for task, each in zip(tasks, used, strict=True)]
-            rows[paper, name] = Row((name, f"{paper} {', '.join(tables)}", dim), (*cells, *averages))
+            rows[paper, name] = Row((name, f"{paper} {', '.join(tables)}", dim), cells)
     return rows
 
 
-def _published_figures(figures: dict[str, Published], task: str) -> tuple[list[Published], str]:
-    """The numbers for a task's cell, and its mark: those of the best set of measures that the paper has."""
+def _published_cell(figures: dict[str, Published], task: str) -> tuple[Cell, list[Published]]:
+    """A task's cell, and the numbers in it: those of the best set of measures that the paper has.
+
+    For a year of STS, it has the mean over SentEval's data sets or, marked, the paper's aggregate.
+    """
     if task in STS_SETS:
         alternatives = [
             ([f"{task}/{name}" for name in STS_SETS[task]], ""),
@@ -421,18 +424,13 @@ def _published_figures(figures: dict[str, Published], task: str) -> tuple[list[P
         alternatives = [([f"{task} {kind}" for kind in each], "") for each in kinds]
     for measures, mark in alternatives:
         if all(measure in figures for measure in measures):
-            return [figures[measure] for measure in measures], mark
-    return [], ""
-
-
-def _published_cell(task: str, figures: Sequence[Published], mark: str) -> Cell:
-    """A task's cell; for a year of STS, the mean over SentEval's data sets or, marked, the paper's aggregate."""
-    scores = [figure.score for figure in figures]
-    if task in STS_SETS and scores:
-        scores = [mean(scores)]
-    # Round half up, as papers do: 87.85 becomes 87.9.
-    rounded = [score.quantize(Decimal("0.1"), ROUND_HALF_UP) for score in scores]
-    return Cell(tuple(Figure(float(score), str(score)) for score in rounded), mark)
+            used = [figures[measure] for measure in measures]
+            scores = [figure.score for figure in used]
+            scores = [mean(scores)] if task in STS_SETS else scores
+            # Round half up, as papers do: 87.85 becomes 87.9.
+            rounded = [score.quantize(Decimal("0.1"), ROUND_HALF_UP) for score in scores]
+            return Cell(tuple(Figure(float(score), str(score)) for score in rounded), mark), used
+    return Cell(), []
 
 
 def _published_legend(of: Sequence[str]) -> list[str]:

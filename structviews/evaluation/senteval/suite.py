@@ -140,9 +140,9 @@ def evaluate_each(
     encoder: TaskEncoder,
     tasks: Sequence[Task],
     *,
-    protocol: Protocol = SENTEVAL,
-    similarity: TaskEncoder | None = None,
-    progress: OnStage = lambda stage: None,
+    protocol: Protocol,
+    similarity: TaskEncoder | None,
+    progress: OnStage,
 ) -> Iterator[dict[str, Any]]:
     """Yield the results of each task as soon as it is scored; ``similarity`` encodes the similarity tasks instead."""
     tasks = [protocol.seen(task) for task in tasks]
@@ -300,10 +300,8 @@ def score_run(
 ) -> Iterator[bool]:
     """Score a run on what ``read_tasks`` found, save the scores in its folder, and yield whether each task has one.
 
-    Args:
-        ensemble: for a joined run, average the members' predictions instead of joining their vectors.
-        trees: trees of the task sentences; by default the run's own parser parses them.
-        save_vectors: folder for the vectors and their sentences, ``RUN.npy`` and ``RUN.txt``.
+    An ``ensemble`` averages the predictions of a joined run's members. Without ``trees``, the run's own parser parses
+    the sentences. ``save_vectors`` is a folder for these and their vectors, ``RUN.txt`` and ``RUN.npy``.
     """
     embedder, vectors, file = scored_vectors(run, scored, protocol, ensemble)
     similarity = embedder.for_similarity()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from corpora import topic_rows, write_corpus
 from rich.console import Console
+from shell import fails
 
 from structviews.cli import evaluate
 from structviews.encoding.embedder import Embedder
@@ -99,39 +100,23 @@ def test_a_parsed_corpus_is_a_pool_with_its_trees(tmp_path):
     assert Pool(tmp_path / "x.parsed", tokenised=True).read("don't  x") == ("don't x", ("don't", "x"))
 
 
-class Interrupts:
-    """An embedder that counts, and stops after some calls."""
-
-    def __init__(self, embedder, calls=10**6):
-        self.embedder, self.calls, self.encoded = embedder, calls, 0
-        self.dim, self.description = embedder.dim, embedder.description
-
-    def encode(self, sentences, **options):
-        if not self.calls:
-            raise KeyboardInterrupt
-        self.calls, self.encoded = self.calls - 1, self.encoded + len(sentences)
-        return self.embedder.encode(sentences, **options)
-
-
-def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkeypatch):
+def test_an_interrupted_encoding_goes_on_and_ends_the_same(run, tmp_path, monkeypatch, interrupted):
     monkeypatch.setattr(candidates, "AT_ONCE", 7)
     opened = Pool(write_corpus(tmp_path / "x.parsed", topic_rows(documents=5)))
     embedder = Embedder.load(run)
     path = vectors_path(opened, run, embedder)
-    expected = np.concatenate([embedder.encode(opened.sentences(i, i + 7)) for i in range(0, len(opened), 7)])
-    with pytest.raises(KeyboardInterrupt):
-        pool_vectors(opened, run, Interrupts(embedder, 3))
-    journal, partial = path.with_suffix(".digests"), path.with_name(f".{path.name}.partial")
-    assert set(path.parent.iterdir()) == {journal, partial}
-    assert not path.exists()
-    with partial.open("ab") as file:
-        file.write(b"cut short by a kill")
-    rest, seen = Interrupts(embedder), []
-    np.testing.assert_array_equal(pool_vectors(opened, run, rest, lambda *done: seen.append(done)), expected)
-    assert rest.encoded == len(opened) - 21
+    blocks = [embedder.encode(opened.sentences(i, i + 7)) for i in range(0, len(opened), 7)]
+    expected, seen = np.concatenate(blocks), []
+    with interrupted(3), pytest.raises(KeyboardInterrupt):
+        pool_vectors(opened, run, embedder)
+    with interrupted(len(blocks)) as calls:
+        found = pool_vectors(opened, run, embedder, lambda *done: seen.append(done))
+    np.testing.assert_array_equal(found, expected)
+    assert len(calls) == len(blocks) - 3
     assert seen[-1] == (len(opened), len(opened))
-    assert set(path.parent.iterdir()) == {path, journal}
-    vectors = pool_vectors(opened, run, Interrupts(embedder, 0))
+    assert set(path.parent.iterdir()) == {path, path.with_suffix(".digests")}
+    with interrupted(0):
+        vectors = pool_vectors(opened, run, embedder)
     assert isinstance(vectors, np.memmap)
     np.testing.assert_array_equal(vectors, expected)
     assert path.read_bytes()[-expected.nbytes :] == expected.tobytes()
@@ -174,35 +159,30 @@ def test_what_cannot_be_encoded_says_where(run, text):
 
 
 @pytest.mark.usefixtures("text")
-def test_the_command_shows_the_nearest_but_not_the_query(run, tmp_path, command):
+def test_the_command_shows_the_nearest_but_not_the_query(run, tmp_path, does):
     flags = ("--corpus", "pool.txt", "-k", 2, "--tokenised", "--query")
-    code, printed, errors = command("nearest", run, *flags, "one bird   sings")
-    assert code == 0, errors
-    title, *lines = printed.splitlines()
+    title, *lines = does("nearest", run, *flags, "one bird   sings").splitlines()
     assert title == "one bird sings"
     assert {line[7:].strip() for line in lines} == {
         "pool.txt:2 (and 1 more)  two birds sing",
         "pool.txt:5  three birds",
     }
     (tmp_path / "queries.txt").write_text("three birds\nsomething else\n")
-    _, printed, _ = command("nearest", run, *flags, "queries.txt", "--similarity")
+    printed = does("nearest", run, *flags, "queries.txt", "--similarity")
     assert [line for line in printed.splitlines() if line[0] != " "] == ["three birds", "something else"]
     assert len(printed.splitlines()) == 6
 
 
 @pytest.mark.usefixtures("text")
-def test_what_several_runs_find_stands_side_by_side(run, tmp_path, command, monkeypatch):
+def test_what_several_runs_find_stands_side_by_side(run, tmp_path, does, monkeypatch):
     # Every row on one line; a console keeps the $COLUMNS that it finds when it is made.
     monkeypatch.setattr(evaluate, "console", Console(width=400))
     shutil.copytree(run, tmp_path / "other")
     flags = ("--corpus", "pool.txt", "-k", 2, "--tokenised", "--query", "one bird sings")
-    code, printed, errors = command("nearest", run, "other", *flags)
-    assert code == 0, errors
-    title, *lines = printed.splitlines()
+    title, *lines = does("nearest", run, "other", *flags).splitlines()
     assert title.strip() == "one bird sings"
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
-    _, alone, _ = command("nearest", run, *flags)
-    assert rows == [[line.strip()] * 2 for line in alone.splitlines()[1:]]
+    assert rows == [[line.strip()] * 2 for line in does("nearest", run, *flags).splitlines()[1:]]
 
 
 @pytest.mark.usefixtures("text")
@@ -217,5 +197,4 @@ def test_what_several_runs_find_stands_side_by_side(run, tmp_path, command, monk
 )
 def test_bad_input_is_one_line(run, tmp_path, command, flags, message):
     (tmp_path / "empty.txt").write_text("\n \n\n")
-    code, _, errors = command("nearest", run, "--corpus", "pool.txt", *flags)
-    assert (code, message in errors, errors.count("\n")) == (2, True, 1)
+    assert message in fails(command, tmp_path, "nearest", run, "--corpus", "pool.txt", *flags)

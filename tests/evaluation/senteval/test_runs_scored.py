@@ -8,16 +8,14 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from corpora import load_random, small_config, topic_corpus
-from typer.testing import CliRunner
+from shell import fails
 
-from structviews.cli.app import app
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.encoding import encoding_pool
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
 from structviews.encoding.preparation import Preparer
 from structviews.encoding.sentence_vectors import read_sentences
-from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results, results_name
 from structviews.evaluation.senteval import suite
 from structviews.evaluation.senteval.suite import TaskEncoder, evaluate, read_tasks, task_vectors
@@ -38,35 +36,21 @@ def runs(tmp_path_factory):
     return [trained, untrained, join_runs([trained, untrained], folder / "joined", similarity_join="average")]
 
 
-def structviews(*arguments):
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def output(*arguments):
-    """What a command that works prints."""
-    ended = structviews(*arguments)
-    assert ended.exit_code == 0, ended.output
-    return ended.output
-
-
-def refusal(*arguments):
-    """The line with which a command refuses."""
-    ended = structviews(*arguments)
-    assert isinstance(ended.exception, InputError)
-    assert "\n" not in str(ended.exception)
-    return str(ended.exception)
+@pytest.fixture
+def refusal(command, tmp_path):
+    return partial(fails, command, tmp_path)
 
 
 def scores(run, name="results.json"):
     return {task: entry["scores"] for task, entry in load_results(run, name)["tasks"].items()}
 
 
-def test_supervised_and_similarity_tasks_get_their_own_vectors(runs, folder):
+def test_supervised_and_similarity_tasks_get_their_own_vectors(runs, folder, does):
     command = ["eval", *runs, "--senteval", folder, "--partial", "--tasks", "MR,STS12"]
-    output(*command)
+    does(*command)
     flags = "--transductive task --pooling pooled --remove-component --normalise"
     flags += " --similarity-pooling mean --similarity-join average"
-    output(*command, *flags.split())
+    does(*command, *flags.split())
     text = "pooled - pc (transductive), l2; similarity: mean - pc (transductive), l2, average"
     assert results_name(text) == ("results.pooled-pc-transductive-l2-similarity-mean-pc-transductive-l2-average.json")
     members = "; members: concatenation, similarity average"
@@ -77,10 +61,12 @@ def test_supervised_and_similarity_tasks_get_their_own_vectors(runs, folder):
             assert [found["tasks"][task]["dim"] for task in ("MR", "STS12")] == dims
 
 
-def test_kiros_protocol_scales_the_vectors_of_each_encoder_and_covers_few_tasks(runs, folder, tmp_path, monkeypatch):
+def test_kiros_protocol_scales_the_vectors_of_each_encoder_and_covers_few_tasks(
+    runs, folder, tmp_path, monkeypatch, does, refusal
+):
     run = runs[2]
     command = ["eval", run, "--senteval", folder, "--partial", "--protocol", "kiros", "--tasks"]
-    output(*command, "MR,STS12", "--save-vectors", tmp_path)
+    does(*command, "MR,STS12", "--save-vectors", tmp_path)
     vectors = np.load(tmp_path / "joined.kiros.npy")
     own = Embedder.load(run).encode(list(read_sentences(tmp_path / "joined.kiros.txt"))).reshape(-1, 4, 8)
     directions = own / np.linalg.norm(own, axis=2, keepdims=True)
@@ -90,22 +76,21 @@ def test_kiros_protocol_scales_the_vectors_of_each_encoder_and_covers_few_tasks(
     assert found["protocol"]["vectors"] == "each encoder's scaled to length 1"
     assert (list(found["tasks"]), found["unavailable"]) == (["MR"], {"STS12": "the protocol kiros does not cover it"})
     monkeypatch.setattr(Embedder, "load", None)  # before anything is encoded
-    assert refusal(*command, "STS12") == "STS12: the protocol kiros does not cover it: give other --tasks"
+    assert refusal(*command, "STS12") == "error: STS12: the protocol kiros does not cover it: give other --tasks"
 
 
-def test_sentences_are_cut_if_it_is_said(runs, folder):
+def test_sentences_are_cut_if_it_is_said(runs, folder, command):
     """Scores of cut sentences are no run's own."""
-    command = ["eval", runs[0], "--senteval", folder, "--partial", "--tasks", "MR,STS12", "--max-tokens", "2"]
-    assert "words, but the limit is 2: split it, raise max_tokens (--max-tokens)" in refusal(*command)
-    with pytest.warns(UserWarning, match="sentences were cut to the first 2 words") as warned:
-        output(*command, "--overlong", "cut")
-    assert len(warned) == 1
+    flags = ["eval", runs[0], "--senteval", folder, "--partial", "--tasks", "MR,STS12", "--max-tokens", "2"]
+    assert "words, but the limit is 2: split it, raise max_tokens (--max-tokens)" in command(*flags)[2]
+    code, _, errors = command(*flags, "--overlong", "cut")
+    assert (code, errors.count("sentences were cut to the first 2 words")) == (0, 1)
     found = load_results(runs[0], results_name("vector, cut to 2 words"))
     assert (found["representation"], found["flags"]) == ("vector, cut to 2 words", " --max-tokens 2 --overlong cut")
 
 
 @pytest.mark.usefixtures("one_thread")  # several share a product, whose rounding then differs
-def test_other_processes_and_blocks_change_nothing(runs, folder, tmp_path, monkeypatch):
+def test_other_processes_and_blocks_change_nothing(runs, folder, tmp_path, monkeypatch, does):
     found = []
     for at_once, processes in ((4096, 1), (20, 1), (20, 2)):
         monkeypatch.setattr(suite, "SENTENCES_AT_ONCE", at_once)
@@ -115,7 +100,7 @@ def test_other_processes_and_blocks_change_nothing(runs, folder, tmp_path, monke
         out, none = tmp_path / str(len(found)), shutil.ignore_patterns("results*", "predictions*")
         run = shutil.copytree(runs[2], out / "run", ignore=none)
         command = ["eval", run, "--senteval", folder, "--partial", "--tasks", "MRPC,STS12,MR,STS-B-cos"]
-        output(*command, "--save-vectors", out)
+        does(*command, "--save-vectors", out)
         saved = sorted(out.glob("*.npy"))
         assert len(saved) == 2  # those of similarity tasks are others
         texts = [file.with_suffix(".txt").read_text() for file in saved]
@@ -128,10 +113,10 @@ def test_other_processes_and_blocks_change_nothing(runs, folder, tmp_path, monke
         np.testing.assert_allclose(unblocked, these, atol=1e-6)
 
 
-def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, folder):
+def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, folder, does, refusal):
     *members, joined = runs
     command = ["--senteval", folder, "--partial", "--tasks", "TREC,STS12", "--ensemble"]
-    output("eval", joined, *command)
+    does("eval", joined, *command)
     text = "vector; members: concatenation, similarity average, ensemble"
     found = load_results(joined, results_name(text))
     assert (found["representation"], found["flags"]) == (text, " --ensemble")
@@ -140,7 +125,7 @@ def test_an_ensemble_averages_the_predictions_of_the_runs_that_are_joined(runs, 
     for task in tasks:
         vectors = [next(task_vectors(encoder, [task])) for encoder in encoders]
         assert found["tasks"][task.name]["scores"] == pytest.approx(score_task(task, vectors)["scores"], abs=1e-4)
-    line = "--ensemble: gives members weights of its own: drop --view-weights"
+    line = "error: --ensemble: gives members weights of its own: drop --view-weights"
     assert refusal("eval", joined, *command, "--view-weights", "0,1").startswith(line)
     assert "not a joined run" in refusal("eval", members[0], *command)
 
@@ -152,34 +137,36 @@ def of_trees(tmp_path, monkeypatch):
     return train(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "dep-avg", ("dep", "avg"), steps=2))
 
 
-def test_tasks_are_parsed_once_for_machines_without_a_parser(of_trees, folder, probing, monkeypatch):
+def test_tasks_are_parsed_once_for_machines_without_a_parser(
+    of_trees, folder, probing, monkeypatch, does, command, refusal
+):
     tasks = ["SICK-E", "STS12", "STS-B-cos", "Tense"]
     which = ["--senteval", folder, "--probing", probing, "--tasks", ",".join(tasks)]
-    output("eval", of_trees, *which, "--partial")
+    does("eval", of_trees, *which, "--partial")
     expected = scores(of_trees)
     assert set(expected) == set(tasks)
     parsed = of_trees.parent / "tasks.parsed"
     parse = ["parse", *which, "--parser", "random", "-o", parsed]
     with monkeypatch.context() as interrupted:
         interrupted.setattr(pipeline, "write_manifest", Mock(side_effect=KeyboardInterrupt))
-        assert structviews(*parse).exit_code == 130
+        assert command(*parse)[0] == 130
     shard = (parsed / "shard-00000.arrow").stat().st_mtime_ns
-    output(*parse)
+    does(*parse)
     assert (parsed / "shard-00000.arrow").stat().st_mtime_ns == shard
     tokens = [row.sentence.tokens for row in ParsedCorpus.open(parsed)]
     found, _ = read_tasks(tasks, folder, probing, allow_partial=True)
     assert tokens == list(dict.fromkeys(sentence for task in found for sentence in task.sentences()))
     monkeypatch.setattr(Preparer, "_resolve_parser", None)
     (of_trees / "results.json").unlink()
-    output("eval", of_trees, *which, "--partial", "--parsed", parsed)
+    does("eval", of_trees, *which, "--partial", "--parsed", parsed)
     assert scores(of_trees) == expected
     line = refusal("eval", of_trees, "--senteval", folder, "--tasks", "MR", "--partial", "--parsed", parsed)
     assert "70 of 70 sentences of MR are missing, such as 'a fine and moving film , n0'" in line
 
 
-def test_one_view_alone(of_trees, folder):
+def test_one_view_alone(of_trees, folder, does, refusal):
     command = ["eval", of_trees, "--senteval", folder, "--tasks", "MR,STS12", "--partial"]
-    output(*command, "--view", "dep", "--similarity-pooling", "mean")
+    does(*command, "--view", "dep", "--similarity-pooling", "mean")
     text = "dep alone: vector; similarity: mean"
     alone = load_results(of_trees, results_name(text))
     assert (alone["representation"], alone["flags"]) == (text, " --view dep --similarity-pooling mean")
@@ -187,14 +174,14 @@ def test_one_view_alone(of_trees, folder):
     embedder = Embedder.load(of_trees)
     expected = evaluate(lambda given: embedder.encode_views(given)[0], ["MR"], folder, allow_partial=True)
     assert alone["tasks"]["MR"]["scores"] == expected["tasks"]["MR"]["scores"]
-    assert f"dep-avg ({text})" in " ".join(output("table", of_trees, "--format", "md").split())
-    assert refusal(*command, "--view", "const") == f"{of_trees}: no view 'const': the run has dep, avg"
+    assert f"dep-avg ({text})" in " ".join(does("table", of_trees, "--format", "md").split())
+    assert refusal(*command, "--view", "const") == f"error: {of_trees}: no view 'const': the run has dep, avg"
 
 
-def test_kept_vectors_score_as_the_run_does(runs, folder, tmp_path):
+def test_kept_vectors_score_as_the_run_does(runs, folder, tmp_path, does, refusal):
     run, kept = Path(shutil.copytree(runs[0], tmp_path / "seq-avg")), tmp_path / "vec"
     command = ["--senteval", folder, "--tasks", "SICK-E,MR,STS12,SICK14", "--partial"]
-    output("eval", run, *command, "--save-vectors", kept, "--similarity-pooling", "mean")
+    does("eval", run, *command, "--save-vectors", kept, "--similarity-pooling", "mean")
     stem = "seq-avg.vector-similarity-mean"
     expected = scores(run, "results.vector-similarity-mean.json")
     names = [f"{stem}{which}.{end}" for which in ("", ".similarity") for end in ("npy", "txt")]
@@ -204,25 +191,25 @@ def test_kept_vectors_score_as_the_run_does(runs, folder, tmp_path):
     assert list(read_sentences(kept / f"{stem}.txt")) == list(sentences)
     for which, tasks in (("", "SICK-E,MR"), (".similarity", "STS12,SICK14")):
         vectors, out = kept / f"{stem}{which}.npy", tmp_path / f"given{which}"
-        output("eval", "--vectors", vectors, *command, "--tasks", tasks, "-o", out)
+        does("eval", "--vectors", vectors, *command, "--tasks", tasks, "-o", out)
         assert scores(out) == {task: expected[task] for task in tasks.split(",")}
     line = refusal("eval", "--vectors", vectors, *command, "--tasks", "MR", "-o", out)
     assert "similarity.txt: 70 of 70 sentences of MR are missing" in line
 
 
-def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
+def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path, command, does, refusal):
     (folder / "MR/rt-polarity.pos").unlink()
     text, vectors, run = (tmp_path / name for name in ("x.txt", "x.npy", "run"))
     which = ["--senteval", folder, "--probing", probing, "--tasks", "HeadDistance,SST5,MR"]
-    assert "skipping MR: " in output("tasks", "sentences", *which, "-o", text)
+    assert "skipping MR: " in command("tasks", "sentences", *which, "-o", text)[2]
     np.save(vectors, encode([tuple(line.split()) for line in text.read_text().splitlines()]))
-    command = ["eval", "--vectors", vectors, *which, "--partial", "-o", run]
-    assert "unknown task" in refusal(*command, "--tasks", "none")
+    scoring = ["eval", "--vectors", vectors, *which, "--partial", "-o", run]
+    assert "unknown task" in refusal(*scoring, "--tasks", "none")
     assert not run.exists()
-    assert "MR unavailable" in output(*command)
+    assert "MR unavailable" in does(*scoring)
     expected = evaluate(encode, ["HeadDistance", "SST5"], folder, probing=probing, allow_partial=True)["tasks"]
     assert scores(run) == {name: entry["scores"] for name, entry in expected.items()}
-    header = output("table", run, "--format", "md").split("\n", 1)[0]
+    header = does("table", run, "--format", "md").split("\n", 1)[0]
     assert header == r"| run | views | dim | MR | SST5 | HeadDistance |"
 
 
@@ -241,7 +228,7 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path):
         ("tasks sentences --senteval S -o no/x.txt", "no/x.txt: cannot be written: give --out"),
     ],
 )
-def test_commands_that_cannot_be(typed, message, runs, folder, tmp_path, monkeypatch):
+def test_commands_that_cannot_be(typed, message, runs, folder, tmp_path, monkeypatch, refusal):
     monkeypatch.chdir(tmp_path)
     named = {"RUN": runs[0], "S": folder}
     assert message in refusal(*(named.get(argument, argument) for argument in typed.split()))

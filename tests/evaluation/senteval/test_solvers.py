@@ -7,6 +7,7 @@ import pytest
 import torch
 from scipy.stats import pearsonr
 from sklearn.linear_model import LogisticRegression
+from torch.nn.functional import cross_entropy, mse_loss
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval import adam_classifier, logistic, relatedness
@@ -140,45 +141,35 @@ def relatedness_data():
 
 
 def plain_relatedness(features, scores, seed, kiros=False):
-    """SentEval's loop or that of eval_sick.py, with an Adam from its formula and gradients by hand, float64."""
+    """SentEval's loop or that of eval_sick.py, with PyTorch's own gradients and Adam, float64."""
     rng = np.random.RandomState(seed)
+    x = {split: torch.from_numpy(each).double() for split, each in features.items()}
+    y = torch.from_numpy(relatedness.soft_labels(scores["train"])).double()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        layer = torch.nn.Linear(features["train"].shape[1], 5)
+        layer = torch.nn.Linear(x["train"].shape[1], 5)
         if kiros:
             torch.nn.init.xavier_uniform_(layer.weight)
             torch.nn.init.zeros_(layer.bias)
-    weights = [layer.weight.detach().double().numpy().copy(), layer.bias.detach().double().numpy().copy()]
-    first, second, t = [0.0, 0.0], [0.0, 0.0], 0
+    optimiser = torch.optim.Adam(layer.double().parameters())
 
-    def shares(x):
-        logits = x @ weights[0].T + weights[1]
-        exponentials = np.exp(logits - logits.max(1, keepdims=True))
-        return exponentials / exponentials.sum(1, keepdims=True)
+    def expected(split):
+        return layer(x[split]).softmax(1).detach().numpy() @ np.arange(1, 6)
 
-    x, y = features["train"].astype(np.float64), relatedness.soft_labels(scores["train"]).astype(np.float64)
     best, stop_count, epochs, stop, size = -1.0, 0, 0, False, 128 if kiros else 64
     while not stop and epochs <= (100 if kiros else 1000):
         for _ in range(20 if kiros else 50):
-            order = ORDER if kiros else ORDER[rng.permutation(len(x))]
-            for i in range(0, len(x), size):
-                batch = order[i : i + size]
-                p = shares(x[batch])
-                if kiros:
-                    logit = (p * y[batch].sum(1, keepdims=True) - y[batch]) / len(p)
-                else:
-                    error = 2 * (p - y[batch]) / p.size
-                    logit = p * (error - (error * p).sum(1, keepdims=True))
-                t += 1
-                for j, gradient in enumerate((logit.T @ x[batch], logit.sum(0))):
-                    first[j] = 0.9 * first[j] + 0.1 * gradient
-                    second[j] = 0.999 * second[j] + 0.001 * gradient**2
-                    scaled = np.sqrt(second[j] / (1 - 0.999**t)) + 1e-8
-                    weights[j] = weights[j] - 1e-3 * first[j] / (1 - 0.9**t) / scaled
+            order = ORDER if kiros else ORDER[rng.permutation(len(ORDER))]
+            for batch in torch.from_numpy(order).split(size):
+                logits, wanted = layer(x["train"][batch]), y[batch]
+                loss = cross_entropy(logits, wanted) if kiros else mse_loss(logits.softmax(1), wanted)
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
         epochs += 20 if kiros else 50
-        score = pearsonr(shares(features["dev"]) @ np.arange(1, 6), scores["dev"])[0]
+        score = pearsonr(expected("dev"), scores["dev"])[0]
         if score > best:
-            best, kept = score, shares(features["test"]) @ np.arange(1, 6)
+            best, kept = score, expected("test")
         else:
             stop = kiros or stop_count >= 3
             stop_count += 1

@@ -173,28 +173,22 @@ TENSE, PAIRS = "past_present.txt", "tree_edit.txt"
         ("Tense", TENSE, edit(50, "te\tFUTURE\tx"), r"past_present.txt:50: label 'FUTURE' .* part 'tr'; correct it"),
         ("Tense", TENSE, lambda data: data[: data.index(b"te\t")], r"present.txt:40: no lines of part 'te'; download"),
         ("Tense", TENSE, lambda data: data.replace(b"PRES", b"PAST"), r"only one class, 'PAST'; a task needs"),
-        (
-            "PAWS-X",
-            "paws-x-dev.tsv",
-            edit(3, "a\tb\tyes"),
-            r"paws-x-dev.tsv:3: label 'yes' is not one of 0, 1; correct",
-        ),
+        ("PAWS-X", "paws-x-dev.tsv", edit(3, "a\tb\tyes"), r"paws-x-dev.tsv:3: label 'yes' is not one of 0, 1; cor"),
         ("swap_obj", "sugarcrepe++-swap_obj.tsv", edit(2, "a\tb"), r"swap_obj.tsv:2: 2 tab-separated columns, not 3"),
         ("SemAntoNeg", "semantoneg.tsv", lambda data: data[:42], r"semantoneg.tsv:1: no examples; download"),
         ("TreeEdit", PAIRS, edit(1, "tr\tFAR\tone"), r"tree_edit.txt:1: 3 tab-separated columns, not 4"),
     ],
 )
-def test_bad_files_are_named_with_their_line(name, file, change, message, folder, probing):
+def test_bad_files_are_named_with_their_line(name, file, change, message, folder, probing, one_line):
     (probing / PAIRS).touch()
     path = (probing if file in (TENSE, PAIRS) else folder) / file
     if change:
         path.write_bytes(change(path.read_bytes()))
     else:
         path.unlink()
-    with pytest.raises(InputError, match=message) as caught:
+    with one_line(message) as caught:
         read_task(name, folder, allow_partial=True, probing=probing)
     assert str(path.parent) in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 def test_tasks_of_structure_are_a_folder_of_their_own(folder):

@@ -42,12 +42,9 @@ class Classifier(ABC):
     ) -> Fitted:
         """Fit a classifier for each strength to each inner training part, and with the selected ones to the whole.
 
-        Args:
-            features: with all examples of a task.
-            labels: (n,) classes 0..K-1.
-            planned: the task's train/test splits.
-            grid: (S,) strengths, ascending.
-            select: called once, with what the inner classifiers predict.
+        Of a task, ``features`` have all examples, ``labels`` (n,) their classes 0..K-1, and ``planned`` the train/test
+        splits. ``grid`` (S,) are the strengths, ascending; ``select`` is called once, with what the inner classifiers
+        predict.
         """
 
     @abstractmethod
