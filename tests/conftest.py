@@ -30,7 +30,8 @@ def _seeded():
 def _encoding_in_fp32():
     """Where no precision is asked for, tests compare vectors of fp32, whatever the CPU multiplies."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("structviews.encoding.kinds.trained.multiplies_half", lambda device: False)
+        for module in ("encoding.kinds.trained", "pretrained.teacher"):
+            patch.setattr(f"structviews.{module}.multiplies_half", lambda device: False)
         yield
 
 

@@ -26,11 +26,12 @@ def case_configs(corpus, out):
     """Settings by name of every objective, and of some that gather more or train several batches a step."""
     # Eight sentences of three batches a rank, and a rest of other lengths.
     settings = {"batch_size": 9, "clip": 1e9, "precision": "fp32", "gather_negatives": True, "held_out": 0.0}
+    own = {"teacher": {"teacher": str(Path(corpus).parent / "tiny"), "pairwise_weight": 1.0}}
     configs = {}
     for objective in OBJECTIVES:
         for views in VIEWS:
             try:
-                config = small_config(corpus, out, views, objective=objective, **settings)
+                config = small_config(corpus, out, views, objective=objective, **settings, **own.get(objective, {}))
                 Training(config)
             except InputError:
                 continue

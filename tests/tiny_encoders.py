@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (
@@ -103,3 +104,14 @@ def in_shards(folder, to):
     AutoTokenizer.from_pretrained(folder).save_pretrained(to)
     assert not (to / "model.safetensors").exists()
     return to
+
+
+def published_model(folder):
+    """A sentence-transformers model of ``KINDS[0]``, untrained, with a card; its folder."""
+    library = pytest.importorskip("sentence_transformers", reason="needs structviews[sentence-transformers]")
+    torch.manual_seed(0)
+    modules = library.sentence_transformer.modules if hasattr(library, "sentence_transformer") else library.models
+    transformer, pooling = modules.Transformer(str(encoder_folder(folder / "bert"))), modules.Pooling(32)
+    library.SentenceTransformer(modules=[transformer, pooling], device="cpu").save_pretrained(str(folder / "tiny"))
+    (folder / "tiny" / "README.md").write_text("---\nlicense: apache-2.0\n---\n# Tiny\n")
+    return folder / "tiny"

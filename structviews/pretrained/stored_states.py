@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 STATES = "states"
 REMEDY = "it is made again when it is needed"
 HALF = 2  # bytes of a number
-AT_ONCE = 2048  # sentences
 
 
 class Frozen(Protocol):
@@ -107,21 +106,14 @@ class StoredStates:
         self._verified.add(number)
         return found[STATES].numpy()
 
-    def compute(self, number: int, done: "Callable[[int], None]" = lambda sentences: None) -> None:
-        """Compute the vectors ``(n, d)``, float16, of a shard, and write them; InputError if one is beyond float16.
-
-        ``done`` is called with the numbers of sentences that were read.
-        """
-        sentences, parts = self._corpus.shard(number)["tokens"].to_pylist(), []
-        for start in range(0, len(sentences), AT_ONCE):
-            states = self._encoder.states(sentences[start : start + AT_ONCE]).cpu().numpy()
-            with np.errstate(over="ignore"):
-                parts.append(states.astype(np.float16))
-            done(len(sentences[start : start + AT_ONCE]))
-        half = np.concatenate(parts)
+    def compute(self, number: int) -> None:
+        """Compute the vectors ``(n, d)``, float16, of a shard, and write them; InputError if one is beyond float16."""
+        states = self._encoder.states(self._corpus.shard(number)["tokens"].to_pylist()).cpu().numpy()
+        with np.errstate(over="ignore"):
+            half = states.astype(np.float16)
         if not np.isfinite(half).all():
             raise InputError(
-                f"{self._encoder.name}: a number of its vectors is beyond float16: choose other layers or another model"
+                f"{self._encoder.name}: a state is beyond float16 numbers: choose other layers or another model"
             )
         write_arrays(self.file(number), {STATES: half}, self._notes(number))
 
@@ -184,13 +176,9 @@ def store_states(
                 "put the corpus on another disk"
             )
         done = len(corpus) - sum(corpus.shard_rows[number] for number in left)
-
-        def count(sentences: int) -> None:
-            nonlocal done
-            done += sentences
+        for number in left:
+            stored.compute(number)
+            done += corpus.shard_rows[number]
             if progress:
                 progress(done, len(corpus))
-
-        for number in left:
-            stored.compute(number, count)
     return stored.path

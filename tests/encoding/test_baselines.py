@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import RandomParser, random_trees, topic_rows, write_corpus
+from tiny_encoders import published_model
 
 from structviews.corpus.format import Row
 from structviews.corpus.sentence import ParsedSentence
@@ -48,16 +49,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A sentence-transformers model of some bytes, untrained."""
-    library = pytest.importorskip("sentence_transformers")
-    from tiny_encoders import encoder_folder
-
-    folder = tmp_path_factory.mktemp("model")
-    torch.manual_seed(0)
-    modules = library.sentence_transformer.modules if hasattr(library, "sentence_transformer") else library.models
-    transformer, pooling = modules.Transformer(str(encoder_folder(folder / "bert"))), modules.Pooling(32)
-    library.SentenceTransformer(modules=[transformer, pooling], device="cpu").save_pretrained(str(folder / "tiny"))
-    return folder / "tiny"
+    return published_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
-"""A corpus of topics and a tiny encoder, for the channel and the view that read one."""
+"""A corpus of topics, a tiny encoder for the channel and the view that read one, and a tiny teacher."""
 
 import pytest
 from corpora import small_config, topic_corpus
-from tiny_encoders import encoder_folder
+from tiny_encoders import encoder_folder, published_model
 
 
 @pytest.fixture(scope="session")
@@ -10,6 +10,7 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("encoder")
     topic_corpus(folder / "x.parsed", documents=8)
     encoder_folder(folder / "encoder", "bert")
+    published_model(folder / "teacher")
     return folder
 
 

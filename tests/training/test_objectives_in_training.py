@@ -18,6 +18,7 @@ SETTINGS = {
     "generative": {"views": ("seq",)},
     "skip-thought": {"views": ("seq-uni",)},
     "simcse": {"views": ("transformer",), "hidden": 32},
+    "teacher": {"views": ("dep", "avg"), "pairwise_weight": 0.1},
 }
 CONTRASTIVE = {"loss", "accuracy", "chance_loss", "chance_accuracy"}
 METRICS = {
@@ -27,15 +28,16 @@ METRICS = {
     "generative": {"loss", "chance_loss", "orthonormality_error"},
     "skip-thought": {"loss", "chance_loss"},
     "simcse": CONTRASTIVE,
+    "teacher": {"loss", "chance_loss", "teacher_cosine", "teacher_divergence", "pairwise_loss", "pairwise_accuracy"},
 }
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def config_of(name, place, out, **settings):
-    """Of the objective's views, of which that of simcse begins from an encoder."""
-    encoder = {"encoder": str(place / "encoder")} if name == "simcse" else {}
-    settings = SETTINGS[name] | encoder | settings
+    """Of the objective's views, of which that of simcse begins from an encoder; the teacher is in its folder."""
+    models = {"simcse": {"encoder": str(place / "encoder")}, "teacher": {"teacher": str(place / "teacher" / "tiny")}}
+    settings = SETTINGS[name] | models.get(name, {}) | settings
     return small_config(place / "x.parsed", out, objective=name, precision="fp32", **settings)
 
 

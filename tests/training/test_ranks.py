@@ -19,9 +19,11 @@ import torch.distributed as dist
 from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
 from safetensors.torch import load_file
 from test_training import log_of, result
-from tiny_encoders import encoder_folder
+from tiny_encoders import encoder_folder, published_model
 
 from structviews.errors import InputError
+from structviews.pretrained.stored_states import store_states
+from structviews.pretrained.teacher import Teacher
 from structviews.runs.settings_file import Parsed, save_config
 from structviews.training.checkpoint import Progress, extend, extended, read_progress
 from structviews.training.loop import train
@@ -37,8 +39,11 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Documents of unequal numbers of sentences."""
-    return topic_corpus(tmp_path_factory.mktemp("corpus") / "x.parsed", documents=13, sentences=5)
+    """Documents of unequal numbers of sentences, and a teacher that has read them."""
+    folder = tmp_path_factory.mktemp("corpus")
+    path = topic_corpus(folder / "x.parsed", documents=13, sentences=5)
+    store_states(opened(path), Teacher.open(str(published_model(folder))), lambda sentences, size: None)
+    return path
 
 
 def start(command, folder, count=2):

@@ -1,0 +1,190 @@
+"""The objective teacher: its formula in loops, its encoder in a run, and what is refused."""
+
+import math
+import shutil
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from corpora import opened, random_trees, small_config
+from tiny_encoders import encoder_folder
+
+from structviews.encoding.embedder import Embedder
+from structviews.encoding.sentence_encoder import SentenceEncoder
+from structviews.objectives.objective import Context, Inputs
+from structviews.objectives.teacher import TeacherAgreement, TeacherConfig
+from structviews.pretrained.alignment import as_texts
+from structviews.pretrained.stored_states import StoredStates, store_states
+from structviews.pretrained.teacher import PublishedModel, Teacher
+from structviews.runs.settings_file import load_run
+from structviews.training.loop import train
+
+SENTENCES = [random_trees(words.split()) for words in ("topic1-2 of it .", "it .", "the topic3-1 and topic3-2")]
+
+
+def cosine(a, b):
+    return sum(x * y for x, y in zip(a, b, strict=True)) / math.hypot(*a) / math.hypot(*b)
+
+
+def mapped_by(linear, vector):
+    rows = zip(linear.weight.tolist(), linear.bias.tolist(), strict=True)
+    return [sum(w * x for w, x in zip(row, vector, strict=True)) + bias for row, bias in rows]
+
+
+def formula(objective, views, teacher):
+    """The loss in loops, from the docstring."""
+    weights, temperature = objective.config, objective.config.similarity_temperature
+    mapped = [[mapped_by(each, v) for v in view.tolist()] for each, view in zip(objective.maps, views, strict=True)]
+    n, teacher = len(teacher), teacher.tolist()
+    together = [[sum(values) / len(mapped) for values in zip(*(m[i] for m in mapped), strict=True)] for i in range(n)]
+
+    def distribution(vectors, i):
+        scores = {j: math.exp(cosine(vectors[i], vectors[j]) / temperature) for j in range(n) if j != i}
+        return {j: score / sum(scores.values()) for j, score in scores.items()}
+
+    total, students = 0.0, mapped if len(mapped) == 1 else [*mapped, together]
+    for student in students:
+        for i in range(n):
+            p, q = distribution(teacher, i), distribution(student, i)
+            total += weights.cosine_weight * (1 - cosine(student[i], teacher[i]))
+            total += weights.similarity_weight * sum(p[j] * math.log(p[j] / q[j]) for j in p)
+    return total / n / len(students)
+
+
+@pytest.mark.parametrize("n_views", [1, 2])
+def test_the_loss_and_its_gradients_are_those_of_the_formula(n_views):
+    config = TeacherConfig(cosine_weight=0.7, similarity_weight=1.3, similarity_temperature=0.4)
+    inputs = Inputs(("seq",) * n_views, (4,) * n_views, teacher_dim=3)
+    objective = TeacherAgreement(inputs, config).double()
+    views = [torch.randn(5, 4, dtype=torch.float64, requires_grad=True) for _ in range(n_views)]
+    teacher = torch.randn(5, 3, dtype=torch.float64)
+    context = Context(torch.full((5, 1), -1), teacher=teacher)
+    loss, _ = objective(views, context)
+    assert loss.item() == pytest.approx(formula(objective, views, teacher), abs=1e-9)
+    loss.backward()
+    step = 1e-5
+    for at in [(0, 0), (4, 3)]:
+        moved = [view.detach().clone() for view in views]
+        sides = []
+        for sign in (1, -1):
+            moved[-1][at] = views[-1][at].detach() + sign * step
+            sides.append(formula(objective, moved, teacher))
+        assert views[-1].grad[at].item() == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-5)
+    assert torch.autograd.gradcheck(lambda *each: objective(each, context)[0], views)
+
+
+@pytest.fixture(scope="module")
+def taught(place, tmp_path_factory):
+    """A run of two views and its teacher's folder."""
+    teacher = place / "teacher" / "tiny"
+    out = tmp_path_factory.mktemp("taught") / "run"
+    config = small_config(place / "x.parsed", out, ("dep", "avg"), objective="teacher", teacher=str(teacher), epochs=2)
+    return train(config), teacher
+
+
+def test_the_views_in_the_teachers_space_are_an_encoder_of_the_run(taught):
+    run, _ = taught
+    embedder = Embedder.load(run)
+    assert embedder.view_names == ["dep", "avg", "teacher"]
+    dep, avg, together = (torch.from_numpy(each) for each in embedder.encode_views(SENTENCES))
+    (_, channel), *_ = embedder.model.each()
+    maps = channel.objective.maps
+    with torch.no_grad():
+        torch.testing.assert_close(together, (maps[0](dep) + maps[1](avg)) / 2)
+    alone = embedder.with_view("teacher")
+    assert alone.needs == {"tokens", "dependency"}
+    np.testing.assert_allclose(alone.encode(SENTENCES), together, atol=1e-6)
+    # Its only state is its vector.
+    np.testing.assert_allclose(alone.with_representation(pooling="mean").encode(SENTENCES), together, atol=1e-6)
+    encoder = SentenceEncoder(alone)
+    encoder(SENTENCES).sum().backward()
+    assert all(weight.grad is not None and weight.grad.any() for weight in maps.parameters())
+
+
+def test_a_run_says_whose_student_it_is(taught):
+    run, teacher = taught
+    _, parsed = load_run(run)
+    assert parsed.teacher == {
+        "name": "tiny", "files": PublishedModel(teacher).fingerprint, "dim": 32, "licence": "apache-2.0"
+    }  # fmt: skip
+
+
+def test_vectors_on_disk_are_the_models_own(place, taught):
+    _, teacher = taught
+    corpus = opened(place / "x.parsed")
+    stored = StoredStates.find(corpus, Teacher.open(str(teacher)))
+    rows = [corpus.sentence(row).tokens for row in range(len(corpus))]
+    import sentence_transformers
+
+    own = sentence_transformers.SentenceTransformer(str(teacher), device="cpu").encode(as_texts(rows))
+    found = np.concatenate([stored.shard(number) for number in range(corpus.n_shards)])
+    np.testing.assert_allclose(found, own, atol=0.002)
+
+
+def test_a_corpus_that_changed_is_read_again(place, taught, tmp_path):
+    _, folder = taught
+    teacher = Teacher.open(str(folder))
+    shutil.copytree(place / "x.parsed", tmp_path / "x.parsed")
+    store_states(opened(tmp_path / "x.parsed"), teacher, lambda sentences, size: None)
+    shutil.copytree(folder, tmp_path / "other")
+    (tmp_path / "other" / "note.txt").write_text("another model")
+    assert StoredStates.find(opened(tmp_path / "x.parsed"), teacher)
+    assert not StoredStates.find(opened(tmp_path / "x.parsed"), Teacher.open(str(tmp_path / "other")))
+    # A damaged shard is made again, with a warning.
+    stored = StoredStates.find(opened(tmp_path / "x.parsed"), teacher)
+    before, file = stored.shard(0).copy(), stored.file(0)
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        np.testing.assert_array_equal(StoredStates(opened(tmp_path / "x.parsed"), teacher).shard(0), before)
+    assert "damaged" in str(told[0].message)
+
+
+@pytest.mark.parametrize(
+    ("teacher", "message"),
+    [
+        ("", "objective = teacher: give the folder of a sentence-transformers model, or its id"),
+        ("nowhere/at-all/here", "teacher = nowhere/at-all/here: no such folder: give the folder"),
+        ("empty", "not a model that sentence-transformers can load"),
+    ],
+)
+def test_a_teacher_that_is_none_is_refused_and_nothing_is_written(
+    place, tmp_path, monkeypatch, one_line, teacher, message
+):
+    monkeypatch.chdir(tmp_path)
+    Path("empty").mkdir()
+    config = small_config(place / "x.parsed", "run", ("dep",), objective="teacher", teacher=teacher)
+    with one_line(message):
+        train(config)
+    assert not Path("run").exists()
+
+
+def test_another_dimension_than_the_views_will_do(place, tmp_path):
+    library = pytest.importorskip("sentence_transformers")
+    modules = library.sentence_transformer.modules if hasattr(library, "sentence_transformer") else library.models
+    parts = [
+        modules.Transformer(str(encoder_folder(tmp_path / "bert"))),
+        modules.Pooling(32),
+        modules.Dense(32, 5),
+    ]
+    library.SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(tmp_path / "five"))
+    config = small_config(
+        place / "x.parsed", tmp_path / "run", ("avg",), objective="teacher", teacher=str(tmp_path / "five"), epochs=1
+    )
+    assert Embedder.load(train(config)).widths == [8, 5]
+
+
+def test_the_command_stores_vectors_that_training_finds(place, command, tmp_path):
+    shutil.copytree(place / "x.parsed", tmp_path / "x.parsed")
+    code, output, errors = command("corpus", "states", "x.parsed", "--teacher", place / "teacher" / "tiny")
+    assert code == 0, errors
+    folder, *about = output.splitlines()[0].split(": ")
+    assert about == ["64 sentences, 32 dimensions"]
+    assert len([*Path(tmp_path, folder).glob("shard-*.safetensors")]) == 3
+    assert command("verify", folder)[0] == 0
+    code, _, errors = command("corpus", "states", "x.parsed", "--teacher", "t", "--encoder", "e")
+    assert (code, errors) == (2, "error: --teacher takes no --encoder: leave one of them out\n")
