@@ -30,7 +30,7 @@ def _seeded():
 def _encoding_in_fp32():
     """Where no precision is asked for, tests compare vectors of fp32, whatever the CPU multiplies."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("encoding.kinds.trained", "pretrained.teacher"):
+        for module in ("encoding.kinds.trained", "pretrained.sentence_models"):
             patch.setattr(f"structviews.{module}.multiplies_half", lambda device: False)
         yield
 

@@ -397,7 +397,7 @@ def store_encoder_states(
 def store_teacher_vectors(corpus: Path, name: str, device: str) -> None:
     """Store a teacher's vectors of a corpus's sentences."""
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.pretrained.teacher import Teacher
+    from structviews.pretrained.sentence_models import Teacher
     from structviews.runtime.device import using
     from structviews.training.loop import read_by
 

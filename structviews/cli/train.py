@@ -177,7 +177,8 @@ def learn_word_vectors(
     Example: structviews vectors corpus.parsed -o taught.vec --teacher sentence-transformers/all-MiniLM-L6-v2
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.pretrained.teacher import Teacher
+    from structviews.pretrained.sentence_models import Teacher
+    from structviews.pretrained.teacher_words import take_file
     from structviews.runtime.files import writing
     from structviews.words.learning import check_name, learn_file
 
@@ -189,8 +190,11 @@ def learn_word_vectors(
     check_name(out, config)
     with resuming(), writing(out), rate_bar(errors, *job) as progress:
         progress.stage("counting the words")
-        given = Teacher.open(teacher) if teacher else None
-        n_words = learn_file(out, ParsedCorpus.open(corpus), config, progress, given)
+        opened = ParsedCorpus.open(corpus)
+        if teacher:
+            n_words = take_file(out, opened, config, Teacher.open(teacher), progress)
+        else:
+            n_words = learn_file(out, opened, config, progress)
     say(f"{out}: {counted(n_words, 'word')}, {counted(config.dim, 'dimension')}")
     channel = f"--channels fixed --vectors {typeable(out)}"
     suggest("Next, train on these words:", f"structviews train --views dep,const {channel}")

@@ -5,7 +5,9 @@ This imports nothing heavy.
 
 import json
 import re
-from typing import NamedTuple, Self
+from typing import Annotated, NamedTuple, Self, TypedDict
+
+from msgspec import Meta
 
 from structviews.errors import InputError
 from structviews.runtime.files import digest
@@ -64,3 +66,12 @@ class Identity(NamedTuple):
     def digest(self) -> bytes:
         """Digest, 16 bytes, of all of these."""
         return bytes.fromhex(digest(json.dumps(self).encode()))
+
+
+class TeacherModel(TypedDict, total=False):
+    """The teacher of the objective ``teacher``: its name, digest of its files, dimension, and licence if it says."""
+
+    name: str
+    files: str
+    dim: Annotated[int, Meta(ge=1, le=2**20)]
+    licence: str

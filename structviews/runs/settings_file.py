@@ -14,7 +14,7 @@ from structviews.corpus.format import MODELS
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
-from structviews.pretrained.encoder_name import Identity
+from structviews.pretrained.encoder_name import Identity, TeacherModel
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, no_run
 from structviews.runtime.documents import checked, read_toml
@@ -56,15 +56,6 @@ class PretrainedEncoder(TypedDict, total=False):
     files: str
     layers: list[Annotated[int, Meta(ge=0, le=2**20)]]
     dim: Annotated[int, Meta(ge=1, le=2**20)]
-
-
-class TeacherModel(TypedDict, total=False):
-    """The teacher of the objective ``teacher``: its name, digest of its files, dimension, and licence if it says."""
-
-    name: str
-    files: str
-    dim: Annotated[int, Meta(ge=1, le=2**20)]
-    licence: str
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.model import Model
 from structviews.pretrained.loading import Blueprint
+from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.pretrained.stored_states import StoredStates
-from structviews.pretrained.teacher import Teacher
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import Parsed
 from structviews.runtime.terminal import OnProgress

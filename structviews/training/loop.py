@@ -13,8 +13,8 @@ from rich.console import Console
 from structviews.batches.reader import prefetch
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
+from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.stored_states import store_states
-from structviews.pretrained.teacher import Teacher
 from structviews.runs.config import TrainConfig
 from structviews.runtime.files import creating
 from structviews.runtime.machine import keep_freed_memory, require

@@ -1,10 +1,7 @@
-"""Word vectors for a corpus if no pretrained file is available: learnt from it, or a teacher's of each of its words.
-
-Shapes: V words, d dimensions of a vector, T of the teacher's.
-"""
+"""Training word vectors on a parsed corpus, if no pretrained file is available."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -14,24 +11,18 @@ import numpy as np
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.pretrained.teacher import Teacher
 from structviews.runtime.documents import checked
 from structviews.runtime.files import write_whole
 from structviews.runtime.machine import available_bytes, check_memory
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
 from structviews.runtime.terminal import OnProgress
-from structviews.words.sub_words import SubWords, hashed_ngrams
 from structviews.words.vector_files import save_vectors
-from structviews.words.vocabulary import count_words, smooth_inverse, spelt
+from structviews.words.vocabulary import count_words, spelt
 from structviews.words.word_settings import Word2VecConfig
 
 REMEDY = "start over"
 # Numbers of a vector are far below this; products of such numbers are finite.
 LARGEST = 1e6
-# Words that a teacher reads at once.
-AT_ONCE = 2048
-# Of 52,351 words with 60,000 rows, a tenth that is left out of the fit is composed at a mean cosine of 0.54.
-RIDGE, ITERATIONS, TINY = 0.03, 15, 1e-30
 # What gensim takes for the list of a word's n-grams: an array, and four bytes each.
 NGRAM_BYTES = 200
 
@@ -74,30 +65,28 @@ def check_name(out: Path, config: Word2VecConfig) -> None:
         raise InputError(f"{out}: subwords = {config.subwords} needs fastText's format: give a name that ends in .bin")
 
 
-def learn_file(
-    out: Path,
-    corpus: ParsedCorpus,
-    config: Word2VecConfig,
-    progress: OnProgress | None = None,
-    teacher: Teacher | None = None,
-) -> int:
-    """Make word vectors for a corpus and write them to a file, atomically; return the number of words.
+def learn_file(out: Path, corpus: ParsedCorpus, config: Word2VecConfig, progress: OnProgress | None = None) -> int:
+    """Train word vectors on a corpus and write them to a file, see ``write_model``; return the number of words.
 
-    They are trained, or those of a teacher. If training is interrupted, the same call resumes after the last finished
-    epoch, which ``.NAME.state`` beside the file holds until the end.
-    With sub-words it is in fastText's own format, else as ``save_vectors`` writes it.
+    If it is interrupted, the same call resumes after the last finished epoch, which ``.NAME.state`` beside the file
+    holds until the end.
     """
     check_name(out, config)
     state = out.with_name(f".{out.name}.state")
-    model = taught_model(corpus, config, teacher, progress) if teacher else learn_model(corpus, config, state, progress)
-    if config.subwords:
+    model = learn_model(corpus, config, state, progress)
+    write_model(out, model)
+    state.unlink()
+    return len(model.wv)
+
+
+def write_model(out: Path, model: Any) -> None:
+    """Write gensim's model, atomically: with sub-words in fastText's own format, else as ``save_vectors`` does."""
+    if hasattr(model.wv, "vectors_ngrams"):
         from gensim.models.fasttext import save_facebook_model  # noqa: PLC0415 - an extra
 
         write_whole(out, lambda file: save_facebook_model(model, file))
     else:
         save_vectors(out, model.wv.index_to_key, model.wv.vectors)
-    state.unlink(missing_ok=True)
-    return len(model.wv)
 
 
 def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progress: OnProgress | None = None) -> Any:
@@ -113,7 +102,7 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
     Raises:
         InputError: if gensim is missing or no word is frequent enough.
     """
-    model = _new_model(corpus, config)
+    model = new_model(corpus, config)
     of = json.dumps([corpus.fingerprint, asdict(config)])
     done, n = _restored(model, state, of), len(corpus)
     rates = np.linspace(model.alpha, model.min_alpha, config.epochs + 1).tolist()
@@ -127,76 +116,6 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
             raise errors[0]
         write_arrays(state, _learnt(model), {"of": of, "done": epoch + 1})
     return model
-
-
-def taught_model(
-    corpus: ParsedCorpus, config: Word2VecConfig, teacher: Teacher, progress: OnProgress | None = None
-) -> Any:
-    """A teacher's vectors of single words, as a bag of words needs them (after model2vec, Tulkens and van Dongen 2024).
-
-    They are centred, reduced to their first d principal components, and weighted by the smooth inverse frequency
-    a / (a + p(w)) of each word (Arora et al. 2017, algorithm 1), so that their plain mean is a sentence's vector.
-    N-grams get the vectors whose means are nearest to the words', which are not weighted: further words are rare.
-
-    Returns:
-        gensim's ``Word2Vec`` or ``FastText``, words by descending frequency.
-
-    Raises:
-        InputError: if gensim is missing, no word is frequent enough, or the teacher has fewer dimensions.
-    """
-    if config.dim > teacher.dim:
-        raise InputError(f"dim = {config.dim}: more than the {teacher.dim} dimensions of {teacher.name}: lower --dim")
-    model, found = _new_model(corpus, config), []
-    words: list[str] = model.wv.index_to_key
-    for start in range(0, len(words), AT_ONCE):
-        found.append(teacher.states([[word] for word in words[start : start + AT_ONCE]]).cpu().numpy())
-        if progress:
-            progress(min(start + AT_ONCE, len(words)), len(words))
-    vectors = principal(np.concatenate(found), config.dim)
-    counts = np.array([model.wv.get_vecattr(word, "count") for word in words])
-    weighted = smooth_inverse(counts / model.corpus_total_words)[:, None] * vectors
-    model.init_weights()
-    if not config.subwords:
-        model.wv.vectors[:] = weighted
-        return model
-    sub_words = SubWords(model.wv.vectors_ngrams, None, model.wv.min_n, model.wv.max_n)
-    fit_ngrams(sub_words, words, vectors)
-    # A word's vector is the mean of its own and its n-grams' rows.
-    sums, sizes = sub_words.sums([word.encode() for word in words])
-    model.wv.vectors_vocab[:] = (sizes + 1)[:, None] * weighted - sums
-    model.wv.adjust_vectors()
-    return model
-
-
-def principal(vectors: np.ndarray, dim: int) -> np.ndarray:
-    """Vectors ``(V, T)``, centred, by their first principal components ``(V, dim)``, float32."""
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    _, directions = np.linalg.eigh(centred.T @ centred)  # in ascending order of variance
-    return (centred @ directions[:, ::-1][:, :dim]).astype(np.float32)
-
-
-def fit_ngrams(sub_words: SubWords, words: Sequence[str], vectors: np.ndarray) -> None:
-    """Set the rows of n-grams so that a word's mean of them is near its vector ``(V, d)``: ridge regression.
-
-    Solved by conjugate gradients for all dimensions at once.
-    """
-    from scipy.sparse import csr_matrix  # noqa: PLC0415 - gensim brings it
-
-    rows = sub_words.rows
-    hashes, sizes = hashed_ngrams([word.encode() for word in words], sub_words.shortest, sub_words.longest)
-    shares = np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32)
-    bounds = np.concatenate([[0], np.cumsum(sizes)])
-    means = csr_matrix((shares, (hashes % len(rows)).astype(np.int64), bounds), shape=(len(words), len(rows)))
-    rows[:] = 0
-    left = means.T @ vectors
-    step, size = left.copy(), np.square(left).sum(axis=0)
-    for _ in range(ITERATIONS):
-        product = means.T @ (means @ step) + RIDGE * step
-        length = size / np.maximum((step * product).sum(axis=0), TINY)
-        rows += length * step
-        left -= length * product
-        before, size = size, np.square(left).sum(axis=0)
-        step = left + size / np.maximum(before, TINY) * step
 
 
 def _sentences(
@@ -228,7 +147,8 @@ def require_gensim(otherwise: str = "") -> None:
         raise InputError(f"learning word vectors needs gensim: pip install 'structviews[vectors]'{otherwise}") from None
 
 
-def _new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
+def new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
+    """gensim's model of the words of a corpus, by descending frequency, before it has vectors; see ``learn_model``."""
     require_gensim()
     from gensim.models import FastText, Word2Vec  # noqa: PLC0415 - an extra
 

@@ -22,8 +22,8 @@ from test_training import log_of, result
 from tiny_encoders import encoder_folder, published_model
 
 from structviews.errors import InputError
+from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.stored_states import store_states
-from structviews.pretrained.teacher import Teacher
 from structviews.runs.settings_file import Parsed, save_config
 from structviews.training.checkpoint import Progress, extend, extended, read_progress
 from structviews.training.loop import train

@@ -16,8 +16,8 @@ from structviews.encoding.sentence_encoder import SentenceEncoder
 from structviews.objectives.objective import Context, Inputs
 from structviews.objectives.teacher import TeacherAgreement, TeacherConfig
 from structviews.pretrained.alignment import as_texts
+from structviews.pretrained.sentence_models import PublishedModel, Teacher
 from structviews.pretrained.stored_states import StoredStates, store_states
-from structviews.pretrained.teacher import PublishedModel, Teacher
 from structviews.runs.settings_file import load_run
 from structviews.training.loop import train
 

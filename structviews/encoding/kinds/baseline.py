@@ -22,7 +22,7 @@ from structviews.encoding.representation import Encoder
 from structviews.encoding.sentence_vectors import Tokens, check_known, read_vectors
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
-from structviews.pretrained.teacher import TRANSFORMER, PublishedModel
+from structviews.pretrained.sentence_models import TRANSFORMER, PublishedModel
 from structviews.runs.folder import CONFIG, WEIGHTS, WORDS
 from structviews.runs.settings_file import KIND, PARSED, Parsed, read_parsed, read_settings, run_kind, write_settings
 from structviews.runs.weights import load_words, save_vocabularies, write_weights

@@ -17,9 +17,8 @@ from torch import Tensor
 
 from structviews.errors import InputError
 from structviews.pretrained.alignment import as_texts
-from structviews.pretrained.encoder_name import HUB_ID
+from structviews.pretrained.encoder_name import HUB_ID, TeacherModel
 from structviews.pretrained.loading import without_notices
-from structviews.runs.settings_file import TeacherModel
 from structviews.runtime.device import best_device, move, multiplies_half
 from structviews.runtime.files import file_hash
 from structviews.runtime.wording import reason
