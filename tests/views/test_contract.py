@@ -107,6 +107,7 @@ VECTOR_OF_STATES = {
     **dict.fromkeys(TWO_WAY, lambda states, _: torch.cat([states[-1, : DIM // 2], states[0, DIM // 2 :]])),
     "dep": root_of,
     "dep-sum": root_of,
+    "dep-rel": root_of,
     "dep-gru": root_of,
     "const": lambda states, _: states[-1],
     "const-gru": lambda states, _: states[-1],
@@ -132,7 +133,7 @@ def test_the_vector_and_on_request_the_states_that_it_follows_from(name):
         sizes = [max(1, sum(token in WORDS for token in s.tokens)) for s in SENTENCES]
     assert encoded.offsets.tolist() == [sum(sizes[:i]) for i in range(len(sizes) + 1)]
     assert encoded.states.shape == (sum(sizes), view.dim)
-    assert (encoded.attention is not None) == (name == "dep")
+    assert (encoded.attention is not None) == (name in ("dep", "dep-rel"))
     for i, (sentence, own) in enumerate(zip(SENTENCES, encoded.states.split(sizes), strict=True)):
         torch.testing.assert_close(VECTOR_OF_STATES[name](own, sentence), encoded.vector[i], rtol=0, atol=1e-10)
 
