@@ -141,7 +141,7 @@ class Pairs:
 
 
 def paired(words: Array, labels: Array, n_distinct: int) -> tuple[Pairs, Array]:
-    """The distinct pairs of ``words (n,)``, below ``n_distinct``, and ``labels (n,)``; and each word's pair ``(n,)``."""
+    """The distinct pairs of ``words (n,)``, below ``n_distinct``, and ``labels (n,)``; and the pair of each word."""
     n_labels = prod(LABELS)
     distinct, of_words, _, _ = group(words * n_labels + labels, n_distinct * n_labels)
     word, label = np.divmod(distinct, n_labels)
