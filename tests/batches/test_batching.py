@@ -11,12 +11,13 @@ from corpora import TINY, opened, random_trees, tiny_corpus, tiny_rows, topic_co
 
 from structviews.batches.batch import collate
 from structviews.batches.reader import CorpusReader, epoch_batches, held_out, n_batches, prefetch
+from structviews.batches.trees import Pairs
 from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import OPEN_SHARDS
 from structviews.errors import InputError
 from structviews.words.vocabulary import Vocabulary
 
-ALL = ("tokens", "dependency", "constituency")
+ALL = ("tokens", "dependency", "labelled", "constituency")
 SIZES = [(1, 4), (4, 4), (5, 4), (23, 4), (24, 5), (101, 10)]
 
 
@@ -81,14 +82,18 @@ def test_a_cut_off_leaves_the_first_words_of_each_sentence(reader_and_sentences,
 def same_trees(trees, others):
     for name, value in vars(trees).items():
         other = getattr(others, name)
-        assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
+        if isinstance(value, Pairs):
+            same_trees(value, other)
+        else:
+            assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
 
 
 def test_missing_trees_are_named(reader_and_sentences, tmp_path):
     reader, _, _ = reader_and_sentences
     batch = CorpusReader(reader.corpus, reader.vocabularies, ["dependency"]).batch(np.arange(3))
-    with pytest.raises(ValueError, match="no constituency trees"):
-        batch.trees("constituency")
+    for kind in ("labelled", "constituency"):
+        with pytest.raises(ValueError, match=f"no {kind} trees"):
+            batch.trees(kind)
     corpus = opened(tiny_corpus(tmp_path / "d.parsed", TINY[:1]))
     with pytest.raises(InputError, match=r"d\.parsed has no constituency trees"):
         CorpusReader(corpus, reader.vocabularies, ["constituency"])

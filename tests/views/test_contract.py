@@ -1,5 +1,6 @@
 """What every registered view keeps to, and what each is by itself."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -148,6 +149,22 @@ def test_the_words_and_what_the_view_reads_decide(name):
     assert torch.allclose(*encode(view, table, [there, back]).vector) == (
         name in ("bow", "avg", *MEANS, "dep", "dep-sum", "dep-gru")
     )
+
+
+def test_who_bites_whom_makes_a_difference_to_dep_rel_and_none_to_dep():
+    dog = with_trees(("the", "dog", "bit", "the", "man"), (2, 3, 0, 5, 3), lambda _, b: b - 1)
+    man = replace(dog, tokens=("the", "man", "bit", "the", "dog"))
+    by_side = [replace(each, relations=("dep",) * 5) for each in (dog, man)]
+    by_relation = [replace(dog, relations=("det", subject, "root", "det", "obl")) for subject in ("nsubj", "obj")]
+    vocabulary = Vocabulary([UNKNOWN, *dict.fromkeys(dog.tokens)])
+    for name in ("dep", "dep-rel"):
+        view = create(name).double()
+        table = WordTable(len(vocabulary), view.word_dim).double()
+        for pair in (by_side, by_relation):
+            batch = collate(pair, {"words": vocabulary}, [view.needs])
+            one, other = view(table, batch, batch.ids["words"]).vector
+            assert torch.allclose(one, other, rtol=0, atol=1e-12) == (name == "dep")
+            assert name == "dep" or (one - other).norm() > 0.01 * one.norm()
 
 
 @every_view
