@@ -150,7 +150,9 @@ class ParsedCorpus:
         if tree == "labelled":
             self.require("dependency")
             first = next((table for table in self.tables() if len(table)), None)
-            if first and not has_relations(first["relations"].chunk(0).values.dictionary.to_pylist()):
+            names = first["relations"].chunk(0).values.dictionary.to_pylist() if first else []
+            others = [name for name in names if name.lower() != "root"]  # which all schemes have
+            if others and not has_relations(others):
                 raise InputError(
                     f"{self.path}: its dependency trees have no relations of Universal Dependencies (parser "
                     f"{self.parser['name']}): choose a view that reads none, such as dep, or parse the text again with "

@@ -54,12 +54,15 @@ def test_a_label_is_the_relation_and_the_side_of_the_head(some):
 
 def test_a_corpus_without_relations_is_refused_in_one_line(tmp_path):
     opened(tiny_corpus(tmp_path / "x.parsed")).require("labelled")
-    bare = ParsedSentence(("Go", "."), heads=(0, 1), relations=("_", "_"))
-    corpus = opened(write_corpus(tmp_path / "bare.parsed", [Row(0, 0, 1, bare)]))
-    corpus.require("dependency")
-    with pytest.raises(InputError, match=r"bare\.parsed: its .* trees have no relations .*\(parser random\)") as error:
-        corpus.require("labelled")
-    assert "\n" not in str(error.value)
+    for relations in (("_", "_"), ("ROOT", "oa")):  # of no scheme, and of another one
+        bare = ParsedSentence(("Go", "."), heads=(0, 1), relations=relations)
+        corpus = opened(write_corpus(tmp_path / f"bare{relations[1]}.parsed", [Row(0, 0, 1, bare)]))
+        corpus.require("dependency")
+        with pytest.raises(InputError, match=r"\.parsed: its .* trees have no relations .*\(parser random\)") as error:
+            corpus.require("labelled")
+        assert "\n" not in str(error.value)
+    word = ParsedSentence(("Go",), heads=(0,), relations=("root",))
+    opened(write_corpus(tmp_path / "word.parsed", [Row(0, 0, 1, word)])).require("labelled")
     none = opened(write_corpus(tmp_path / "none.parsed", [Row(0, 0, 1, ParsedSentence(("Go",)))]))
     with pytest.raises(InputError, match=r"none\.parsed has no dependency trees"):
         none.require("labelled")
