@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from structviews.batches.batch import COLUMNS, Batch, WordIds, assemble
+from structviews.batches.batch import COLUMNS, SCHEDULES, Batch, WordIds, assemble
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.corpus.relations import relation_numbers
 from structviews.pretrained.alignment import Aligner
@@ -101,8 +101,9 @@ class CorpusReader:
         across_documents: bool = False,
     ):
         self.needs = frozenset(needs) | {"tokens"}
-        for kind in self.needs - {"tokens"}:
-            corpus.require(kind)
+        for kind in SCHEDULES:
+            if kind in self.needs:
+                corpus.require(kind)
         self.corpus = corpus
         self.vocabularies = vocabularies
         self.duplicates = duplicates

@@ -24,8 +24,9 @@ class TaskTrees:
 
     def suit(self, embedder: Embedder) -> None:
         """Warn if the embedder was trained on trees of another parser; InputError if it needs trees of other kinds."""
-        for kind in embedder.needs - {"tokens"}:
-            self.corpus.require(kind)
+        for kind in ("dependency", "labelled", "constituency"):
+            if kind in embedder.needs:
+                self.corpus.require(kind)
         for parser in embedder.parsers:
             warn_if_another(self.corpus.parser, parser)
 
