@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -65,6 +66,12 @@ def with_trees(tokens: tuple[str, ...], heads: tuple[int, ...], split: Choose) -
     relations = tuple("dep" if head else "root" for head in heads)
     labels = ("",) * (2 * n - 2) + ("S",)
     return ParsedSentence(tokens, ("X",) * n, heads, relations, tuple(left), tuple(right), labels)
+
+
+def related(sentence: ParsedSentence) -> ParsedSentence:
+    """The sentence with relations of several kinds: a subtype that is listed, one that is not, and an unknown one."""
+    kinds = ("nsubj", "nmod:poss", "nsubj:other", "obj", "zzz")
+    return replace(sentence, relations=tuple(kinds[(i + h) % len(kinds)] for i, h in enumerate(sentence.heads)))
 
 
 def words(n: int) -> tuple[str, ...]:

@@ -20,10 +20,13 @@ from structviews.batches.trees import (
     TreeBatch,
     constituency_trees,
     dependency_trees,
+    labelled_trees,
     node_rows,
     shared_constituency,
     shared_dependency,
+    shared_labelled,
 )
+from structviews.corpus.relations import relation_numbers
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, heights
 from structviews.pretrained.alignment import Aligner, SentencePieces
@@ -47,8 +50,8 @@ class WordIds:
         starts: ``(U,)`` start of each id in ``places``.
         further: ``(further, d)`` vectors of the last of ``distinct``, which are beyond the word table: the words of a
             vector file, in its dimensions; None if there are none.
-        dependency, constituency: these words as nodes of the batch's trees, if it has them; or those trees themselves
-            with equal subtrees merged.
+        dependency, labelled, constituency: these words as nodes of the batch's trees, if it has them; or those trees
+            themselves with equal subtrees merged.
     """
 
     distinct: Tensor
@@ -57,6 +60,7 @@ class WordIds:
     starts: Tensor
     further: Tensor | None = None
     dependency: NodeRows | SharedFamilies | None = None
+    labelled: NodeRows | SharedFamilies | None = None
     constituency: NodeRows | SharedPairs | None = None
 
     @classmethod
@@ -79,11 +83,20 @@ class WordIds:
 COLUMNS = {
     "tokens": ("tokens",),
     "dependency": ("heads", "dep_height"),
+    "labelled": ("heads", "dep_height", "relations"),
     "constituency": ("left", "right", "const_height"),
 }
 # What makes trees of these columns and of the sentences' lengths; and merged trees, of the words too.
-SCHEDULES: dict[str, Callable[..., TreeBatch]] = {"dependency": dependency_trees, "constituency": constituency_trees}
-MERGED: dict[str, Callable[..., Any]] = {"dependency": shared_dependency, "constituency": shared_constituency}
+SCHEDULES: dict[str, Callable[..., TreeBatch]] = {
+    "dependency": dependency_trees,
+    "labelled": labelled_trees,
+    "constituency": constituency_trees,
+}
+MERGED: dict[str, Callable[..., Any]] = {
+    "dependency": shared_dependency,
+    "labelled": shared_labelled,
+    "constituency": shared_constituency,
+}
 
 
 class Packing(NamedTuple):
@@ -124,8 +137,8 @@ class Batch:
         lengths: ``(B,)`` number of words of each sentence, on the CPU.
         document: ``(B,)`` document of each sentence.
         position: ``(B,)`` index of each sentence in its document.
-        dependency, constituency: the trees, if a view needs them; where equal subtrees are merged they are in ``ids``,
-            as a vocabulary decides which words are equal.
+        dependency, labelled, constituency: the trees, if a view needs them; where equal subtrees are merged they are in
+            ``ids``, as a vocabulary decides which words are equal.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         pieces: what a pretrained encoder reads of the sentences, on the CPU, if a view needs it.
         teacher: ``(B, T)`` vectors of the sentences by a teacher, float16, if an objective needs them.
@@ -137,6 +150,7 @@ class Batch:
     document: Tensor
     position: Tensor
     dependency: TreeBatch | None = None
+    labelled: TreeBatch | None = None
     constituency: TreeBatch | None = None
     same: Tensor | None = None
     pieces: SentencePieces | None = None
@@ -157,7 +171,7 @@ class Batch:
         return packed(self.lengths, self.device)
 
     def trees(self, kind: str) -> TreeBatch:
-        """The ``dependency`` or ``constituency`` trees.
+        """The ``dependency``, ``labelled`` or ``constituency`` trees.
 
         Raises:
             ValueError: if the batch was made without them.
@@ -195,6 +209,8 @@ def collate(
     columns = {n: np.fromiter(chain.from_iterable(getattr(s, n) for s in sentences), np.int64) for n in lists}
     if "heads" in columns:
         columns["dep_height"] = heights(dependency_parents(columns["heads"], lengths))
+    if "labelled" in needs:
+        columns["relations"] = relation_numbers(chain.from_iterable(s.relations for s in sentences))
     if "left" in columns:
         columns["const_height"] = heights(constituency_parents(columns["left"], columns["right"], lengths))
     return assemble(
@@ -202,6 +218,7 @@ def collate(
         lengths,
         np.arange(len(sentences)),
         np.zeros(len(sentences)),
+        needs,
         columns,
         pieces=aligner.read(words) if aligner else None,
         merged=merged,
@@ -213,6 +230,7 @@ def assemble(
     lengths: Array,
     document: Array,
     position: Array,
+    needs: Collection[str],
     columns: dict[str, Array],
     same: Array | None = None,
     pieces: SentencePieces | None = None,
@@ -221,10 +239,11 @@ def assemble(
 ) -> Batch:
     """A batch from arrays, on the CPU; see ``Batch``, and ``collate`` for ``merged``.
 
-    ``columns`` are those of the structures to build (``COLUMNS``), sentences concatenated; ``same (B,)`` are hashes.
+    ``columns`` are those of the structures to build, ``needs`` (``COLUMNS``), sentences concatenated, relations as
+    numbers; ``same (B,)`` are hashes.
     """
     lengths = lengths.astype(np.int64)
-    kinds = [kind for kind in SCHEDULES if columns.keys() >= {*COLUMNS[kind]}]
+    kinds = [kind for kind in SCHEDULES if kind in needs]
     arrays = {kind: (*(columns[name] for name in COLUMNS[kind]), lengths) for kind in kinds}
     trees: dict[str, Any] = {} if merged else {kind: SCHEDULES[kind](*arrays[kind]) for kind in kinds}
     over_trees = {}  # the words with their rows as nodes of these trees, or with the trees merged

@@ -12,8 +12,9 @@ from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from structviews.batches.batch import COLUMNS, Batch, WordIds, assemble
+from structviews.batches.batch import COLUMNS, SCHEDULES, Batch, WordIds, assemble
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, SHARD_ROWS, ParsedCorpus
+from structviews.corpus.relations import relation_numbers
 from structviews.pretrained.alignment import Aligner
 from structviews.pretrained.states import ContextualWords, each_its_own
 from structviews.pretrained.stored_states import StoredStates
@@ -32,6 +33,7 @@ class Shard(NamedTuple):
         words: the words in the shard's dictionary.
         ids: for each channel whose words do not depend on their sentence, the ids of these words.
         hashes: hashes of these words; empty unless duplicates are needed.
+        relations: the numbers of the relations in the shard's dictionary; empty unless they are needed.
     """
 
     document: Array
@@ -40,6 +42,7 @@ class Shard(NamedTuple):
     words: list[str]
     ids: dict[str, Array]
     hashes: Array
+    relations: Array
 
 
 class Run(NamedTuple):
@@ -51,9 +54,10 @@ class Run(NamedTuple):
     number: int
 
     def of(self, column: str) -> Array:
-        """Their values in a list column, without a copy."""
+        """Their values in a list column, without a copy; those of relations are numbers, see ``relation_numbers``."""
         values, offsets = self.shard.columns[column]
-        return values[offsets[self.start] : offsets[self.stop]]
+        own: Array = values[offsets[self.start] : offsets[self.stop]]
+        return self.shard.relations[own] if column == "relations" else own
 
     @property
     def offsets(self) -> Array:
@@ -99,7 +103,7 @@ class CorpusReader:
         teacher: StoredStates | None = None,
     ):
         self.needs = frozenset(needs) | {"tokens"}
-        for kind in ("dependency", "constituency"):
+        for kind in SCHEDULES:
             if kind in self.needs:
                 corpus.require(kind)
         self.corpus = corpus
@@ -159,6 +163,7 @@ class CorpusReader:
             lengths,
             document,
             position,
+            self.needs,
             {column: np.concatenate([run.of(column) for run in runs]) for column in columns},
             same,
             pieces,
@@ -180,7 +185,7 @@ class CorpusReader:
 
     def _load_shard(self, number: int) -> Shard:
         table = self.corpus.shard(number)
-        columns, words, ids, hashes = {}, [], {}, np.zeros(0, np.uint64)
+        columns, words, ids, hashes, relations = {}, [], {}, np.zeros(0, np.uint64), np.zeros(0, np.int64)
         for name in (c for kind in self.needs for c in COLUMNS[kind]):
             lists = table[name].chunk(0)  # the only one; combining chunks would copy
             values = lists.values
@@ -190,8 +195,10 @@ class CorpusReader:
                 if self.duplicates:
                     hashes = word_hashes(values.dictionary)
                 values = values.indices
+            elif name == "relations":
+                relations, values = relation_numbers(values.dictionary.to_pylist()), values.indices
             columns[name] = values.to_numpy(), lists.offsets.to_numpy()
-        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, words, ids, hashes)
+        return Shard(table["document"].to_numpy(), table["position"].to_numpy(), columns, words, ids, hashes, relations)
 
 
 def prefetch(items: Iterator[T], depth: int = 4) -> Iterator[T]:

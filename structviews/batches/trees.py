@@ -22,14 +22,16 @@ side.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from structviews.corpus.relations import LABELS, word_labels
 from structviews.runtime.arrays import Array, group, inverse_of, mix, stable_argsort, starts_of
 from structviews.runtime.device import to_tensor
 
@@ -81,6 +83,7 @@ class TreeBatch:
         counts: ``(levels, maximum number of children + 1)`` ``siblings``, padded with zeros.
         parent_row: ``(E,)`` parent of each edge, numbered within its level.
         sides: by level, see ``Level``; empty unless the trees are binary: each inner node has a left and a right child.
+        labels: ``(n,)`` label of each word, in text order, see ``corpus.relations``; None unless trees are labelled.
     """
 
     rank: Tensor
@@ -97,6 +100,7 @@ class TreeBatch:
     counts: Tensor
     parent_row: Tensor
     sides: list[list[int]] = field(default_factory=list)
+    labels: Tensor | None = None
 
     def __len__(self) -> int:
         """The number N of nodes."""
@@ -110,6 +114,45 @@ class TreeBatch:
             edges = slice(self.edges[level], self.edges[level + 1])
             sides = self.sides[level] if self.sides else []
             yield Level(nodes, inner, edges, self.siblings[level], self.counts[level], self.parent_row[edges], sides)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The distinct pairs of a word and its label, which are to labelled trees what distinct words are to others.
+
+    Shapes: P pairs, L possible labels.
+
+    Attributes:
+        words: ``(P,)`` distinct word of each, ascending.
+        labels: ``(P,)`` its label.
+        word_starts: ``(U,)`` start of each word's pairs.
+        by_label: ``(P,)`` the pairs sorted by label.
+        label_starts: ``(L,)`` start of each label in ``by_label``.
+    """
+
+    words: Tensor
+    labels: Tensor
+    word_starts: Tensor
+    by_label: Tensor
+    label_starts: Tensor
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+
+def paired(words: Array, labels: Array, n_distinct: int) -> tuple[Pairs, Array]:
+    """The distinct pairs of ``words (n,)``, below ``n_distinct``, and ``labels (n,)``; and the pair of each word."""
+    n_labels = prod(LABELS)
+    distinct, of_words, _, _ = group(words * n_labels + labels, n_distinct * n_labels)
+    word, label = np.divmod(distinct, n_labels)
+    arrays = (
+        word,
+        label,
+        starts_of(np.bincount(word, minlength=n_distinct)),
+        stable_argsort(label),
+        starts_of(np.bincount(label, minlength=n_labels)),
+    )
+    return Pairs(*map(to_tensor, arrays)), of_words
 
 
 @dataclass(frozen=True)
@@ -129,6 +172,7 @@ class NodeRows:
         leaf_starts: ``(L,)`` start of each row in ``leaves``.
         n_leaves: the number L of distinct leaves.
         sides: for binary trees, the numbers of left and of right children among the distinct leaves.
+        pairs: for labelled trees, which have these in place of distinct words wherever words are mentioned here.
     """
 
     of_nodes: Tensor
@@ -139,6 +183,7 @@ class NodeRows:
     leaf_starts: Tensor
     n_leaves: int
     sides: list[int]
+    pairs: Pairs | None = None
 
     def at(self, level: Level) -> slice:
         """The rows of a level above the leaves."""
@@ -158,6 +203,10 @@ def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
         words: ``(n,)`` index of each word among the distinct words, in text order.
         n_distinct: number of distinct words.
     """
+    pairs = None
+    if trees.labels is not None:
+        pairs, words = paired(words, trees.labels.numpy(), n_distinct)
+        n_distinct = len(pairs)
     of_place = words[trees.words.numpy()]
     ends = np.cumsum(trees.sides[0] if trees.sides else [], dtype=np.int64)
     side = np.searchsorted(ends, np.arange(trees.n_leaves), side="right")
@@ -175,6 +224,7 @@ def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
         leaf_starts=to_tensor(leaves.starts),
         n_leaves=n_leaves,
         sides=np.diff(np.searchsorted(leaves.distinct, n_distinct * np.arange(len(ends) + 1))).tolist(),
+        pairs=pairs,
     )
 
 
@@ -210,6 +260,12 @@ def dependency_trees(heads: Array, heights: Array, lengths: Array) -> TreeBatch:
         siblings=[[size for size in row if size] for row in counts.tolist()],
         counts=to_tensor(counts),
     )
+
+
+def labelled_trees(heads: Array, heights: Array, relations: Array, lengths: Array) -> TreeBatch:
+    """Dependency trees with the labels of their words, ``relations (N,)`` being numbers; the rest as for those."""
+    labels = to_tensor(word_labels(heads, relations, lengths))
+    return replace(dependency_trees(heads, heights, lengths), labels=labels)
 
 
 def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array) -> TreeBatch:
@@ -274,6 +330,7 @@ class SharedTrees:
         words: distinct word of each row that has one: ``(L,)`` in binary trees, else ``(R,)``.
         children: ``(K,)`` rows of the children, those of one parent adjacent; in binary trees the left one first.
         starts: ``(I + 1,)`` start of each inner row's children, and the end.
+        pairs: see ``NodeRows``.
     """
 
     levels: list[int]
@@ -282,6 +339,7 @@ class SharedTrees:
     words: Tensor
     children: Tensor
     starts: Tensor
+    pairs: Pairs | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -411,6 +469,14 @@ def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array
         to_tensor(np.repeat(of_inner, sizes)),
         by_use[:, 0].tolist(),
     )
+
+
+def shared_labelled(
+    heads: Array, heights: Array, relations: Array, lengths: Array, words: Array, n_distinct: int
+) -> SharedFamilies:
+    """Merge labelled trees, given as for ``labelled_trees``; subtrees are equal if their words' labels are, too."""
+    pairs, of_words = paired(words, word_labels(heads, relations, lengths), n_distinct)
+    return replace(shared_dependency(heads, heights, lengths, of_words, len(pairs)), pairs=pairs)
 
 
 def _by_level(heights: Array) -> tuple[Array, list[int]]:

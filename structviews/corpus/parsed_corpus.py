@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, NotRequired, Self, TypedDict
+from typing import Any, NotRequired, Self, TypedDict
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from structviews.corpus.format import (
     rows_of,
     skipped_of,
 )
+from structviews.corpus.relations import has_relations
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.runtime.documents import CHECKSUM, checked, checksum, parse_json
@@ -148,9 +149,20 @@ class ParsedCorpus:
         """The sentences of the source that were left out, in order."""
         return [Skipped(**skip) for skip in self.manifest["skipped"]]
 
-    def require(self, tree: Literal["dependency", "constituency"]) -> None:
-        """Raise InputError unless all sentences have this kind of tree."""
-        if not {"dependency": self.has_dependencies, "constituency": self.has_constituents}[tree]:
+    def require(self, tree: str) -> None:
+        """Raise InputError unless all sentences have this kind of tree; ``labelled`` ones have dependency relations."""
+        if tree == "labelled":
+            self.require("dependency")
+            first = next((table for table in self.tables() if len(table)), None)
+            names = first["relations"].chunk(0).values.dictionary.to_pylist() if first else []
+            others = [name for name in names if name.lower() != "root"]  # which all schemes have
+            if others and not has_relations(others):
+                raise InputError(
+                    f"{self.path}: its dependency trees have no relations of Universal Dependencies (parser "
+                    f"{self.parser['name']}): choose a view that reads none, such as dep, or parse the text again with "
+                    "another --parser, such as DEP"
+                )
+        elif not {"dependency": self.has_dependencies, "constituency": self.has_constituents}[tree]:
             raise InputError(
                 f"{self.path} has no {tree} trees (parser {self.parser['name']}): "
                 f"choose other views, or parse the text again with another --parser, such as DEP+CONST"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from structviews.corpus.relations import OVER_DEPENDENCIES, has_relations
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.word_limit import CUT, DEFAULT_LIMIT, WordLimit, tell_cuts, warn, warn_once
 from structviews.errors import InputError
@@ -107,7 +108,7 @@ class Preparer:
         to_parse = [
             i
             for i, sentence in enumerate(ready)
-            if ("dependency" in needs and not sentence.has_dependencies)
+            if (needs & OVER_DEPENDENCIES and not sentence.has_dependencies)
             or ("constituency" in needs and not sentence.has_constituents)
         ]
         if to_parse:
@@ -116,6 +117,8 @@ class Preparer:
                 if not isinstance(parse, ParsedSentence):
                     raise SentenceError(i, f"{' '.join(ready[i].tokens)[:60]!r}: not parsed: {parse.reason}")
                 ready[i] = parse
+        if "labelled" in needs:
+            check_relations(ready)
         return ready
 
     def __getstate__(self) -> dict[str, Any]:
@@ -209,6 +212,17 @@ def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
             raise SentenceError(index, f"{text[:60]!r}: half a character, {half}: read the text as UTF-8") from None
         found.append(each)
     return found
+
+
+def check_relations(sentences: Iterable[ParsedSentence]) -> None:
+    """Raise SentenceError unless the dependency trees have relations that a view can read."""
+    for i, sentence in enumerate(sentences):
+        if not has_relations(sentence.relations):
+            raise SentenceError(
+                i,
+                "its dependency tree has no relations of Universal Dependencies, which a view reads (word 1 has "
+                f"{short(sentence.relations[0])}): give them, or the words alone",
+            )
 
 
 def short(value: Any) -> str:

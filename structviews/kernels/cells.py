@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from structviews.batches.trees import Level, NodeRows, SharedTrees, TreeBatch, blocks
+from structviews.batches.trees import Level, NodeRows, Pairs, SharedTrees, TreeBatch, blocks
 from structviews.kernels.steps import sums_by_group
 from structviews.runtime.products import ROWS
 
@@ -96,11 +96,21 @@ class TreeCell(nn.Module, ABC):
 
     binary: ClassVar[bool]  # whether trees are binary with words at the leaves only; others have one at each node
     attention: bool = False  # whether it weighs its children, see ``Children.softmax``
+    labelled: bool = False  # whether it reads the labels of words, see ``of_labels``; its trees are not binary then
     hidden: int  # dimension H of a state
 
     def of_words(self, vectors: Tensor) -> Tensor:
         """``(U, P)`` what depends only on a word, computed once for each distinct one; by default its vector."""
         return vectors
+
+    def of_labels(self) -> Tensor:
+        """``(L, P)`` what each label of ``corpus.relations`` adds to ``of_words``; only of a labelled cell."""
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> str:
+        """The kind of trees that it takes, see ``View.needs``."""
+        return "constituency" if self.binary else "labelled" if self.labelled else "dependency"
 
     @abstractmethod
     def leaf(self, x: Tensor) -> State:
@@ -119,6 +129,39 @@ class TreeCell(nn.Module, ABC):
 # may have other equations.
 LEVEL_PASSES: dict[type[TreeCell], Callable[[Any, Tensor, NodeRows, TreeBatch], Results]] = {}
 MERGED_PASSES: dict[type[TreeCell], Callable[[Any, Tensor, SharedTrees], Tensor]] = {}
+
+
+class _OfPairs(torch.autograd.Function):
+    apply: ClassVar[Callable[..., Tensor]]
+
+    @staticmethod
+    def forward(ctx: Any, of_words: Tensor, of_labels: Tensor, pairs: Pairs) -> Tensor:
+        ctx.pairs = pairs
+        return of_words.index_select(0, pairs.words).add_(of_labels.index_select(0, pairs.labels))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        pairs, gradient = ctx.pairs, gradient.contiguous()
+        places = torch.arange(len(pairs), device=gradient.device)
+        by_word = sums_by_group(gradient, places, pairs.word_starts)
+        return by_word, sums_by_group(gradient, pairs.by_label, pairs.label_starts), None
+
+
+# Sums ``(P, D)`` of ``of_words (U, D)`` and ``of_labels (L, D)`` for each of the pairs.
+of_pairs = _OfPairs.apply
+
+
+def inputs(cell: TreeCell, vectors: Tensor, pairs: Pairs | None) -> Tensor:
+    """What a cell makes of the distinct words with ``vectors (U, X)``, or of their pairs with labels, if any."""
+    of_words = cell.of_words(vectors).to(vectors.dtype)
+    return of_words if pairs is None else of_pairs(of_words, cell.of_labels().to(vectors.dtype), pairs)
+
+
+def inputs_in_text(cell: TreeCell, vectors: Tensor, trees: TreeBatch) -> Tensor:
+    """The same ``(n, P)`` for each word with ``vectors (n, X)``, in text order."""
+    of_words = cell.of_words(vectors).to(vectors.dtype)
+    return of_words if trees.labels is None else of_words + cell.of_labels()[trees.labels]
 
 
 class _Tanh(torch.autograd.Function):
@@ -149,7 +192,7 @@ def lstm_state(i: Tensor, o: Tensor, u: Tensor, below: Tensor | float = 0.0) -> 
 
 def run_levels(cell: TreeCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
     """Run a cell's equations level by level, with gradients; ``vectors (U, X)`` are those of the distinct words."""
-    words = cell.of_words(vectors).to(vectors.dtype)
+    words = inputs(cell, vectors, rows.pairs)
     weights = [each for each in cell.parameters() if each.requires_grad]
     states, roots, attention = _Levels.apply(cell, rows, trees, words, *weights)
     return states, roots, attention if cell.attention else None
@@ -261,7 +304,7 @@ def _adder(trees: TreeBatch, level: Level) -> Callable[[Tensor], Tensor]:
 @torch.no_grad()
 def run_merged(cell: TreeCell, vectors: Tensor, trees: SharedTrees) -> Tensor:
     """States ``(R, H)`` of a cell's equations over merged trees; ``vectors (U, X)`` are those of the distinct words."""
-    x = cell.of_words(vectors).to(vectors.dtype).index_select(0, trees.words)
+    x = inputs(cell, vectors, trees.pairs).index_select(0, trees.words)
     buffers: State = ()
     every = (each for start, stop in pairwise(trees.levels) for each in blocks(start, stop, ROWS))
     for rows in every:
@@ -289,7 +332,7 @@ def run_nodes(cell: TreeCell, vectors: Tensor, trees: TreeBatch) -> Results:
     States ``(N, H)`` are in sorted order.
     """
     words, n_words = trees.words.tolist(), len(trees.words)
-    of_words = cell.of_words(vectors).to(vectors.dtype)
+    of_words = inputs_in_text(cell, vectors, trees)
     children: list[list[int]] = [[] for _ in trees.parent]  # of each node; the left child first in binary trees
     for child in trees.children.tolist():
         children[trees.parent[child]].append(child)

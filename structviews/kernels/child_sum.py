@@ -1,11 +1,12 @@
-"""Child-Sum Tree-LSTM, plain or attentive, level by level.
+"""Child-Sum Tree-LSTM, plain or attentive, with or without labels, level by level.
 
 Whatever depends only on the word is computed once for each distinct word, so leaves of the same word share
 a row. Leaves take no part in recurrent products. A node computes its contribution to its parent's forget
 gate once, and weight gradients are one product over all levels.
 
-Shapes: N nodes, I inner nodes, R rows (``trees.NodeRows``), E edges, U distinct words, H hidden size, X
-input size. Letters as in Tai et al. 2015 (eqs. 2-8), and for the attention structured views 3.2.
+Shapes: N nodes, I inner nodes, R rows (``trees.NodeRows``), E edges, U distinct words (or P pairs of words and
+labels), H hidden size, X input size. Letters as in Tai et al. 2015 (eqs. 2-8), and for the attention structured
+views 3.2.
 """
 
 from collections.abc import Callable
@@ -14,24 +15,29 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn.functional import linear
 
 from structviews.batches.trees import NodeRows, TreeBatch
 from structviews.kernels import steps
-from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state, xavier
+from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state, of_pairs, xavier
 
 
 class ChildSumCell(TreeCell):
     """Child-Sum Tree-LSTM; from the dimensions X of a word vector and H of a state, and of queries and keys.
 
-    ``attention`` weighs the children's states instead of summing them.
+    ``attention`` weighs the children's states instead of summing them. ``labels`` are the numbers of relations and of
+    sides, see ``corpus.relations``, each of which adds a vector to all products of a word; None for a cell that reads
+    no labels.
     """
 
     binary = False
 
-    def __init__(self, input_dim: int, hidden: int, attention: bool = False):
+    def __init__(self, input_dim: int, hidden: int, attention: bool = False, labels: tuple[int, int] | None = None):
         super().__init__()
         self.hidden = hidden
         self.attention = attention
+        self.labels = labels
+        self.labelled = labels is not None
         self.input = nn.Linear(input_dim, 3 * hidden)  # Wi Wo Wu, bi bo bu
         self.input_forget = nn.Linear(input_dim, hidden)  # Wf, bf
         self.recurrent = nn.Linear(hidden, 3 * hidden, bias=False)  # Ui Uo Uu
@@ -39,11 +45,19 @@ class ChildSumCell(TreeCell):
         if attention:
             self.query = nn.Linear(input_dim, hidden)  # Wq, bq
             self.key = nn.Linear(hidden, hidden)  # Wp, bp
-        xavier(self, {"input.weight": 3, "recurrent.weight": 3})
+        products = 5 if attention else 4
+        if labels:
+            self.label = nn.Linear(sum(labels), products * hidden, bias=False)  # a column for each
+        xavier(self, {"input.weight": 3, "recurrent.weight": 3, "label.weight": products})
 
     def of_words(self, vectors: Tensor) -> Tensor:
         parts = [self.input, self.input_forget, *([self.query] if self.attention else [])]
         return torch.cat([part(vectors) for part in parts], dim=1)
+
+    def of_labels(self) -> Tensor:
+        assert self.labels
+        relations, sides = self.label.weight.T.split(self.labels)
+        return (relations[:, None] + sides).flatten(0, 1)
 
     def leaf(self, x: Tensor) -> State:
         return lstm_state(*x.split(self.hidden, dim=1)[:3])
@@ -57,8 +71,15 @@ class ChildSumCell(TreeCell):
         u_i, u_o, u_u = self.recurrent(children.sum(h)).chunk(3, dim=1)
         return lstm_state(i + u_i, o + u_o, u + u_u, children.sum(forget * c))
 
+    def folded_labels(self) -> tuple[Tensor, Tensor]:
+        """What labels add to the first and to the other products of words of ``folded``."""
+        by_label = steps.folded(self.of_labels().T, self.hidden).T
+        return by_label[:, : 3 * self.hidden], by_label[:, 3 * self.hidden :]
+
     def folded(self) -> tuple[Tensor, ...]:
-        """Weights and biases of the products, those of u folded; see ``_ChildSum``, which takes them in this order."""
+        """Weights and biases of the products, those of u folded: of a word; of a word, but not of leaves; of the sum of
+        the children's states; of a child's state. See ``_ChildSum``.
+        """
         own, forget = [self.input_forget], self.recurrent_forget.weight
         w_send, b_send = [forget], [forget.new_zeros(self.hidden)]  # this part of a forget gate has no bias
         if self.attention:
@@ -84,10 +105,15 @@ def cosine(query: Tensor, key: Tensor) -> Tensor:
 
 def level_pass(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
     """The same as ``run_levels``, with one product for all weight gradients of a kind, and steps that fill buffers."""
-    weights, dtype = cell.folded(), steps.product_dtype(vectors)
+    dtype = steps.product_dtype(vectors)
     with torch.autocast(vectors.device.type, enabled=False):
-        operands = (operand.to(dtype) for operand in (vectors, *weights))
-        states, roots, attention = _ChildSum.apply(trees, rows, *operands)
+        w_word, b_word, w_own, b_own, *recurrent = (each.to(dtype) for each in cell.folded())
+        x = vectors.to(dtype)
+        of_words = [linear(x, w_word, b_word), linear(x, w_own, b_own)]
+        if (pairs := rows.pairs) is not None:
+            both = zip(of_words, cell.folded_labels(), strict=True)
+            of_words = [of_pairs(each, labels.to(dtype), pairs) for each, labels in both]
+        states, roots, attention = _ChildSum.apply(trees, rows, *of_words, *recurrent)
     return states, roots.to(vectors.dtype), attention
 
 
@@ -109,7 +135,7 @@ class _Buffers(NamedTuple):
 class _ChildSum(torch.autograd.Function):
     """The cell over a batch of trees; all tensors have the dtype of the products.
 
-    ``w_word (3H, X)`` maps a word to i, o, u (folded); ``w_own ((1 or 2) H, X)``, not of leaves, to f and, with
+    ``of_words (U, 3H)`` are a word's parts of i, o, u (folded), ``own_of_words (U, (1 or 2) H)`` that of f and, with
     attention, the query; ``w_sum (3H, H)`` maps the sum of the children's states to i, o, u (folded);
     ``w_send ((1 or 2) H, H)`` a child's state to its part of the forget gate and, with attention, its key.
     """
@@ -118,22 +144,22 @@ class _ChildSum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, trees: TreeBatch, rows: NodeRows, x: Tensor, *parameters: Tensor
+        ctx: Any, trees: TreeBatch, rows: NodeRows, of_words: Tensor, own_of_words: Tensor, *parameters: Tensor
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        w_word, b_word, w_own, b_own, w_sum, w_send, b_send = parameters
+        w_sum, w_send, b_send = parameters
         size, leaves, n_inner = w_sum.shape[1], slice(0, rows.n_leaves), len(trees) - trees.n_leaves
-        h = x.new_empty(rows.n_leaves + n_inner, size)
+        h = of_words.new_empty(rows.n_leaves + n_inner, size)
         buffers = _Buffers(
-            gates=steps.multiply(x, w_word.T, b_word).index_select(0, rows.words),
-            c=torch.empty_like(h, dtype=torch.promote_types(x.dtype, torch.float32)),
+            gates=of_words.index_select(0, rows.words),
+            c=torch.empty_like(h, dtype=torch.promote_types(h.dtype, torch.float32)),
             h=h,
             sent=h.new_empty(len(h), len(w_send)),
-            own=steps.multiply(x, w_own.T, b_own).index_select(0, rows.words[rows.n_leaves :]),
+            own=own_of_words.index_select(0, rows.words[rows.n_leaves :]),
             h_sum=h.new_empty(n_inner, size),
             forget=h.new_empty(trees.n_edges, size),
         )
         gates, c, _, sent, own, h_sum, forget = buffers
-        attention, ops, children = [], steps.on(x.device), rows.of_nodes.index_select(0, trees.children)
+        attention, ops, children = [], steps.on(h.device), rows.of_nodes.index_select(0, trees.children)
         c[leaves] = 0
         ops.open_gates(gates[leaves], c[leaves], h[leaves])
         steps.multiply(h[leaves], w_send.T, b_send, out=sent[leaves])
@@ -149,7 +175,7 @@ class _ChildSum(torch.autograd.Function):
             ops.open_gates(gates[at], c[at], h[at])
             torch.addmm(b_send, h[at], w_send.T, out=sent[at])
         ctx.trees, ctx.rows, ctx.children, ctx.attention = trees, rows, children, attention
-        ctx.save_for_backward(x, w_word, w_own, w_sum, w_send, *buffers)
+        ctx.save_for_backward(w_sum, w_send, *buffers)
         ctx.set_materialize_grads(False)
         weights = None
         if len(w_send) > size:
@@ -159,21 +185,16 @@ class _ChildSum(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None) -> Any:
-        x, w_word, w_own, _, _, *saved = ctx.saved_tensors
+        _, _, *saved = ctx.saved_tensors
         rows, buffers = ctx.rows, _Buffers(*saved)
         d_gates, d_sent, d_own = _gradients(ctx, d_h, d_roots, d_weights)
         by_word = steps.sums_by_group(d_gates, rows.by_word, rows.word_starts)
         inner_by_word = (rows.by_word - rows.n_leaves + 1).clamp_(min=0)  # in d_own, whose first row all leaves use
-        by_own = steps.sums_by_group(d_own, inner_by_word, rows.word_starts)
-        d_x = steps.multiply(by_word, w_word).addmm_(by_own, w_own) if ctx.needs_input_grad[2] else None
         return (
             None,
             None,
-            d_x,
-            by_word.T @ x,
-            by_word.sum(0),
-            by_own.T @ x,
-            by_own.sum(0),
+            by_word,
+            steps.sums_by_group(d_own, inner_by_word, rows.word_starts),
             d_gates[rows.n_leaves :].T @ buffers.h_sum,
             d_sent.T @ buffers.h,
             d_sent.sum(0),
@@ -187,7 +208,7 @@ def _gradients(
 
     The gradient of ``own``, ``(1 + I, (1 or 2) H)``, begins with a row of zeros.
     """
-    _, _, _, w_sum, w_send, gates, c, h, sent, own, _, forget = ctx.saved_tensors
+    w_sum, w_send, gates, c, h, sent, own, _, forget = ctx.saved_tensors
     trees, rows, size, ops = ctx.trees, ctx.rows, h.shape[1], steps.on(h.device)
     d_gates, d_sent, d_own = torch.empty_like(gates), torch.empty_like(sent), own.new_zeros(1 + len(own), own.shape[1])
     if d_weights is None:

@@ -8,7 +8,7 @@ from torch.nn.functional import embedding
 
 import structviews.kernels.inference  # noqa: F401 - registers its passes
 from structviews.batches.batch import Batch, WordIds
-from structviews.batches.trees import SharedTrees
+from structviews.batches.trees import NodeRows, SharedTrees
 from structviews.kernels import BACKENDS, message_passing
 from structviews.kernels.cells import LEVEL_PASSES, MERGED_PASSES, Results, TreeCell, run_levels, run_merged, run_nodes
 
@@ -52,11 +52,11 @@ def run(cell: TreeCell, vectors: Tensor, ids: WordIds, batch: Batch, backend: st
     """
     if backend not in BACKENDS:
         raise ValueError(f"unknown tree backend {backend!r}: choose one of {', '.join(BACKENDS)}")
-    rows = ids.constituency if cell.binary else ids.dependency
+    rows: NodeRows | SharedTrees | None = getattr(ids, cell.kind)
     if isinstance(rows, SharedTrees):
         states = MERGED_PASSES.get(type(cell), run_merged)(cell, vectors, rows)
         return TreeStates(states.index_select(0, rows.roots), None, states, rows.of_nodes)
-    trees = batch.trees("constituency" if cell.binary else "dependency")
+    trees = batch.trees(cell.kind)
     if backend == "level":
         assert rows is not None
         states, roots, attention = LEVEL_PASSES.get(type(cell), run_levels)(cell, vectors, rows, trees)

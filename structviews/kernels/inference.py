@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from structviews.batches.trees import SharedFamilies, SharedPairs, SharedTrees, blocks
+from structviews.batches.trees import Pairs, SharedFamilies, SharedPairs, SharedTrees, blocks
 from structviews.kernels.cells import MERGED_PASSES
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
@@ -82,6 +82,7 @@ class MergedChildSum:
     Attributes:
         of_word: the product of a node's word: its gates; its part of its children's forget gates; and its query, if
             children are weighed.
+        of_label: what each label adds to it; None if the cell reads none.
         of_child: the product of a child's state: its part of its forget gate, and its key.
         of_sum: the product of the sum of the children's states.
     """
@@ -89,6 +90,7 @@ class MergedChildSum:
     def __init__(self, cell: ChildSumCell, precision: str):
         w_word, b_word, w_own, b_own, w_sum, w_send, b_send = cell.folded()
         self.of_word = Product(torch.cat([w_word, w_own]), torch.cat([b_word, b_own]), precision)
+        self.of_label = torch.cat(cell.folded_labels(), dim=1).detach() if cell.labelled else None
         self.of_child = Product(w_send, b_send, precision)
         self.of_sum = Product(w_sum, None, precision)
 
@@ -96,7 +98,10 @@ class MergedChildSum:
         """Fill in cells and states ``(R, H)``; ``vectors (U, X)`` are those of the distinct words."""
         size, n_leaves = h.shape[1], trees.levels[1]
         own = self.of_word.outputs - self.of_child.outputs
-        of_word, of_head = _all("of_word", self.of_word, vectors).tensor_split((own,), dim=1)
+        of_words = _all("of_word", self.of_word, vectors)
+        if self.of_label is not None and trees.pairs is not None:
+            of_words = _of_pairs(of_words, self.of_label, trees.pairs)
+        of_word, of_head = of_words.tensor_split((own,), dim=1)
         attention = self.of_child.outputs > size
         for rows in blocks(0, len(of_head) if attention else 0, ROWS):
             query = of_head[rows, size:]
@@ -152,6 +157,15 @@ def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None
     results = scratch(name, n, product.outputs, rows)
     for block in blocks(0, n, ROWS):
         results[block] = product(rows[block] if chosen is None else rows.index_select(0, chosen[block]))
+    return results
+
+
+def _of_pairs(of_words: Tensor, of_labels: Tensor, pairs: Pairs) -> Tensor:
+    """The same as ``cells.of_pairs``, in memory that may be used again."""
+    results = scratch("of_pairs", len(pairs), of_words.shape[1], of_words)
+    for rows in blocks(0, len(pairs), ROWS):
+        into = torch.index_select(of_words, 0, pairs.words[rows], out=results[rows])
+        into.add_(of_labels.index_select(0, pairs.labels[rows]))
     return results
 
 

@@ -2,7 +2,7 @@
 
 A batch of trees is one graph with an edge from each child to its parent. Input products are computed for all nodes at
 once. DGL then passes messages level by level, as ``dgl.prop_nodes_topo`` does, without the leaves, which receive none.
-It runs any cell's equations; the Child-Sum Tree-LSTM has messages of its own, which are faster.
+It runs any cell's equations; the Child-Sum Tree-LSTM without labels has messages of its own, which are faster.
 
 Letters as in Tai et al. 2015. Shapes: N nodes, E edges, H hidden size; K children of a level.
 """
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from structviews.batches.trees import TreeBatch
 from structviews.errors import InputError
-from structviews.kernels.cells import Children, Results, TreeCell, lstm_state
+from structviews.kernels.cells import Children, Results, TreeCell, inputs_in_text, lstm_state
 from structviews.kernels.child_sum import ChildSumCell, cosine
 
 
@@ -48,7 +48,7 @@ def require(device: torch.device) -> None:
 def run(cell: TreeCell, inputs: Tensor, trees: TreeBatch) -> Results:
     """The results of a cell, with states ``(N, H)`` in sorted order; raises InputError if DGL is missing."""
     graph = load().graph((trees.children, trees.parent[trees.children]), num_nodes=len(trees))
-    if type(cell) is ChildSumCell:
+    if type(cell) is ChildSumCell and not cell.labelled:
         attention = _child_sum(cell, inputs, trees, graph)
     else:
         attention = _by_mailbox(cell, inputs, trees, graph)
@@ -61,7 +61,7 @@ def _by_mailbox(cell: TreeCell, inputs: Tensor, trees: TreeBatch, graph: Any) ->
 
     DGL builds a mailbox ``(M, k, ...)`` for the nodes with k children of each level.
     """
-    x = cell.of_words(inputs).to(inputs.dtype)[trees.words]
+    x = inputs_in_text(cell, inputs, trees)[trees.words]
     leaves = cell.leaf(x[: trees.n_leaves])
     names = ["h", *(f"state_{number}" for number in range(1, len(leaves)))]
     for name, state in zip(names, leaves, strict=True):

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from structviews.batches.batch import Batch, WordIds
+from structviews.corpus.relations import LABELS
 from structviews.kernels import dispatch
 from structviews.kernels.cells import TreeCell
 from structviews.kernels.child_sum import ChildSumCell
@@ -49,6 +50,12 @@ class DependencyView(TreeView):
     needs: ClassVar[str] = "dependency"
 
 
+class LabelledView(TreeView):
+    """A labelled cell over dependency trees, whose nodes are the words."""
+
+    needs: ClassVar[str] = "labelled"
+
+
 class ConstituencyView(TreeView):
     """A cell over binary constituency trees with words at the leaves."""
 
@@ -60,6 +67,13 @@ class Dependency(DependencyView):
     """Child-Sum Tree-LSTM with attention over children (structured views 3.2)."""
 
     make_cell = staticmethod(partial(ChildSumCell, attention=True))
+
+
+@VIEWS.register("dep-rel")
+class DependencyRelations(LabelledView):
+    """The cell of ``dep``, in which a word's relation and the side of its head add a vector each to its products."""
+
+    make_cell = staticmethod(partial(ChildSumCell, attention=True, labels=LABELS))
 
 
 @VIEWS.register("dep-sum")
@@ -98,7 +112,7 @@ def attention_weights(encoded: Encoded, batch: Batch) -> list[np.ndarray] | None
     """
     if encoded.attention is None:
         return None
-    trees = batch.trees("dependency")
+    trees = batch.labelled or batch.trees("dependency")
     weights = np.full(len(trees), np.nan, dtype=np.float32)
     weights[trees.words[trees.children].cpu().numpy()] = encoded.attention.detach().float().cpu().numpy()
     return np.split(weights, np.cumsum(batch.lengths)[:-1])

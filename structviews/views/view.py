@@ -174,7 +174,8 @@ class View(nn.Module, ABC):
     """Base class of the encoders; constructors take ``word_dim``, ``dim`` and an instance of ``Config``.
 
     Attributes:
-        needs: structure that it reads: ``tokens``, ``dependency`` or ``constituency``.
+        needs: structure that it reads: ``tokens``, ``dependency``, ``labelled`` (dependency trees with relations, see
+            ``corpus.relations``) or ``constituency``.
         adds_words: whether its vector is a plain sum of word vectors.
         linear: whether its vector is a sum or mean of its states, each of which is a linear (or affine) function of one
             word vector.

@@ -11,12 +11,13 @@ from corpora import opened, random_trees, tiny_corpus, tiny_rows, topic_corpus, 
 
 from structviews.batches.batch import collate
 from structviews.batches.reader import CorpusReader, epoch_batches, held_out, n_batches, prefetch
+from structviews.batches.trees import Pairs
 from structviews.corpus.format import Row
 from structviews.corpus.parsed_corpus import OPEN_SHARDS
 from structviews.errors import InputError
 from structviews.words.vocabulary import Vocabulary
 
-ALL = ("tokens", "dependency", "constituency")
+ALL = ("tokens", "dependency", "labelled", "constituency")
 SIZES = [(1, 4), (4, 4), (5, 4), (23, 4), (24, 5), (101, 10)]
 
 
@@ -81,7 +82,10 @@ def test_a_cut_off_leaves_the_first_words_of_each_sentence(reader_and_sentences,
 def same_trees(trees, others):
     for name, value in vars(trees).items():
         other = getattr(others, name)
-        assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
+        if isinstance(value, Pairs):
+            same_trees(value, other)
+        else:
+            assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
 
 
 def test_memory_is_flat_over_an_epoch_of_many_shards(tmp_path):

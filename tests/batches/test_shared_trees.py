@@ -6,9 +6,10 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees_for_tests import SHAPES, gum, sentences
+from trees_for_tests import SHAPES, gum, related, sentences
 
 from structviews.batches.batch import collate
+from structviews.corpus.relations import RELATIONS, SIDES
 from structviews.parsing.specification import load
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
@@ -21,6 +22,23 @@ def pair(left, right):
     return f"({left} {right})"
 
 
+def labelled(sentence):
+    """Each word with its relation and the side of its head; the relations are those of ``related``."""
+    known = {"nsubj:other": "nsubj", "zzz": "_"}
+    return [
+        f"{token}/{known.get(relation, relation)}/{'root' if head == 0 else 'left' if place < head else 'right'}"
+        for place, (token, head, relation) in enumerate(
+            zip(sentence.tokens, sentence.heads, sentence.relations, strict=True), 1
+        )
+    ]
+
+
+def name_of(label):
+    """The relation and the side of a label, as above."""
+    relation, side = divmod(label, len(SIDES))
+    return f"{['_', *RELATIONS][relation]}/{SIDES[side]}"
+
+
 def subtrees(sentence, kind):
     """The subtree of each node written out, and the root; Child-Sum cells do not see the order of children."""
     if kind == "constituency":
@@ -29,21 +47,28 @@ def subtrees(sentence, kind):
             written.append(pair(written[left], written[right]))
         return written, len(written) - 1
 
+    tokens = labelled(sentence) if kind == "labelled" else sentence.tokens
+
     def write(word):
-        return family(sentence.tokens[word], (write(n) for n, head in enumerate(sentence.heads) if head == word + 1))
+        return family(tokens[word], (write(n) for n, head in enumerate(sentence.heads) if head == word + 1))
 
     return [write(word) for word in range(len(sentence.tokens))], sentence.heads.index(0)
 
 
 def merged(some, kind, compared_from=0):
-    """The merged trees, and the words by index."""
+    """The merged trees, and the words, or their pairs with labels, by index."""
     words = list(dict.fromkeys(token for sentence in some for token in sentence.tokens))
     with mock.patch("structviews.batches.trees.COMPARED_FROM", compared_from):
         ids = collate(some, {"words": Vocabulary([UNKNOWN, *words])}, [kind], merged=True).ids["words"]
-    return getattr(ids, kind), [words[number - 1] for number in ids.distinct.tolist()]
+    trees, of_words = getattr(ids, kind), [words[number - 1] for number in ids.distinct.tolist()]
+    if trees.pairs is None:
+        return trees, of_words
+    pairs = zip(trees.pairs.words.tolist(), trees.pairs.labels.tolist(), strict=True)
+    return trees, [f"{of_words[word]}/{name_of(label)}" for word, label in pairs]
 
 
 def check(some, kind, *, compared=True):
+    some = [*map(related, some)] if kind == "labelled" else some
     trees, words = merged(some, kind, 0 if compared else 10**6)
     written, roots = zip(*(subtrees(sentence, kind) for sentence in some), strict=True)
     nodes = [subtree for sentence in written for subtree in sentence]
@@ -96,7 +121,7 @@ def check_families(trees, words, meaning):
     return below
 
 
-kinds = pytest.mark.parametrize("kind", ["dependency", "constituency"])
+kinds = pytest.mark.parametrize("kind", ["dependency", "labelled", "constituency"])
 
 
 @kinds

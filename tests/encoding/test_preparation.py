@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from structviews.encoding.preparation import Preparer
+from structviews.corpus.sentence import ParsedSentence
+from structviews.encoding.preparation import Preparer, SentenceError
 from structviews.errors import InputError
 from structviews.parsing import specification
 from structviews.parsing.backends import PARSERS
@@ -97,6 +98,17 @@ def test_another_parser_or_model_than_the_runs_warns(parser, given, message):
         (tree,) = Preparer(Parsed("", parser, {"name": "treebank"}), given).prepare(["It's late."], NEEDS)
     assert tree.tokens == ("It", "'s", "late", ".")
     assert tree.has_dependencies
+
+
+def test_trees_without_relations_are_refused_only_where_a_view_reads_them():
+    bare = ParsedSentence(("Go", "."), heads=(0, 1), relations=("_", "_"))
+    preparer = Preparer(Parsed("", RANDOM, {"name": "treebank"}))
+    whole = replace(bare, relations=("root", "punct"))
+    assert preparer.prepare([whole, bare], {"dependency"}) == [whole, bare]
+    with pytest.raises(SentenceError, match=r"sentence 2: .* no relations .*\(word 1 has '_'\): give them"):
+        preparer.prepare([whole, bare], {"labelled"})
+    (parsed,) = preparer.prepare([["Go", "."]], {"labelled"})
+    assert parsed.has_dependencies
 
 
 def test_a_parser_that_is_not_there_is_one_line():

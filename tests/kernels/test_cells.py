@@ -1,6 +1,7 @@
 """Whole levels at once against one node at a time, and that against the equations."""
 
 import math
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
@@ -9,10 +10,11 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from trees_for_tests import SHAPES, WORD, chain, chain_to_the_left, gum, sentences, star, with_trees, words
+from trees_for_tests import SHAPES, WORD, chain, chain_to_the_left, gum, related, sentences, star, with_trees, words
 
 from structviews import kernels
 from structviews.batches.batch import collate
+from structviews.corpus.relations import LABELS, RELATIONS, SIDES
 from structviews.kernels import dispatch
 from structviews.kernels.cells import LEVEL_PASSES
 from structviews.kernels.child_sum import ChildSumCell
@@ -24,6 +26,8 @@ X, H = 4, 5
 CELLS = {
     "dep": (partial(ChildSumCell, attention=True), "dependency"),
     "dep-sum": (partial(ChildSumCell, attention=False), "dependency"),
+    "dep-rel": (partial(ChildSumCell, attention=True, labels=LABELS), "labelled"),
+    "labelled sum": (partial(ChildSumCell, attention=False, labels=LABELS), "labelled"),
     "dep-gru": (ChildSumGruCell, "dependency"),
     "const": (BinaryCell, "constituency"),
     "const-gru": (BinaryGruCell, "constituency"),
@@ -60,7 +64,7 @@ def make(name, some, input_dim=X, hidden=H, wording="as in the text"):
     for parameter in cell.parameters():
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
-    batch = collate(some, {"words": WORDINGS[wording](some)}, [kind])
+    batch = collate([*map(related, some)], {"words": WORDINGS[wording](some)}, [kind])
     ids = batch.ids["words"]
     vectors = torch.randn(len(ids.distinct), input_dim, dtype=torch.float64, requires_grad=True)
     return cell, vectors, ids, batch
@@ -101,7 +105,7 @@ def test_level_is_naive(name, shape, wording):
     check_backends(make(name, SHAPES[shape], wording=wording), "level", "naive")
 
 
-@pytest.mark.parametrize("name", ["dep", "dep-sum", "const"])
+@pytest.mark.parametrize("name", ["dep", "dep-sum", "dep-rel", "const"])
 def test_a_pass_by_hand_is_that_of_the_equations(name):
     """Which a subclass runs, since it may have others."""
     cell, *others = make(name, SHAPES["random"])
@@ -177,23 +181,26 @@ def sigmoid(x):
 
 
 def child_sum_lstm(cell, attention=True):
-    """METHODS' equations of a Child-Sum Tree-LSTM; a node's children, and itself, are ``(h, c)``."""
+    """METHODS' equations of a Child-Sum Tree-LSTM; a node's children, and itself, are ``(h, c)``.
+
+    ``added`` is what the label of the node's word adds to the products of i, o, u, f and q.
+    """
     w_i, w_o, w_u = cell.input.weight.flatten().tolist()
     b_i, b_o, b_u = cell.input.bias.tolist()
     u_i, u_o, u_u = cell.recurrent.weight.flatten().tolist()
     w_f, b_f, u_f = cell.input_forget.weight.item(), cell.input_forget.bias.item(), cell.recurrent_forget.weight.item()
 
-    def node(x, children):
+    def node(x, children, added=(0.0,) * 5):
         alpha = [1.0] * len(children)
         if attention and children:
-            q = cell.query.weight.item() * x + cell.query.bias.item()
+            q = cell.query.weight.item() * x + cell.query.bias.item() + added[4]
             p = [cell.key.weight.item() * h + cell.key.bias.item() for h, _ in children]
             weights = [math.exp(q * p_k / math.sqrt((q * q + 1e-8) * (p_k * p_k + 1e-8))) for p_k in p]
             alpha = [w / sum(weights) for w in weights]
         h_sum = sum(a * h for a, (h, _) in zip(alpha, children, strict=True))
-        i, o = sigmoid(w_i * x + u_i * h_sum + b_i), sigmoid(w_o * x + u_o * h_sum + b_o)
-        u = math.tanh(w_u * x + u_u * h_sum + b_u)
-        c = i * u + sum(sigmoid(w_f * x + u_f * h + b_f) * c_k for h, c_k in children)
+        i, o = sigmoid(w_i * x + u_i * h_sum + b_i + added[0]), sigmoid(w_o * x + u_o * h_sum + b_o + added[1])
+        u = math.tanh(w_u * x + u_u * h_sum + b_u + added[2])
+        c = i * u + sum(sigmoid(w_f * x + u_f * h + b_f + added[3]) * c_k for h, c_k in children)
         return o * math.tanh(c), c
 
     return node
@@ -264,7 +271,7 @@ EQUATIONS = {
 }
 
 
-@cells
+@pytest.mark.parametrize("name", EQUATIONS)
 def test_a_cell_is_its_equations(name):
     """In plain numbers, H = X = 1: a head with a child on either side; ((0 1) 2)."""
     cell, vectors, ids, _ = made = make(name, [with_trees(words(3), (2, 0, 2), lambda _, b: b - 1)], 1, 1)
@@ -278,6 +285,25 @@ def test_a_cell_is_its_equations(name):
     for backend in BACKENDS:
         states = dispatch.run(*made, backend).states.flatten().tolist()
         assert states == pytest.approx([state[0] for state in expected], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["dep-rel", "labelled sum"])
+def test_a_labelled_cell_is_its_equations(name):
+    """As above; the words' labels are obj on the left, the root, and obj on the right."""
+    sentence = replace(with_trees(words(3), (2, 0, 2), lambda _, b: b - 1), relations=("obj", "root", "obj:other"))
+    cell, vectors, *_ = make(name, [sentence], 1, 1)
+    batch = collate([sentence], {"words": WORDINGS["as in the text"]([sentence])}, ["labelled"])
+    ids, node = batch.ids["words"], child_sum_lstm(cell, cell.attention)
+    added = [
+        (cell.label.weight[:, 1 + RELATIONS.index(relation)] + cell.label.weight[:, LABELS[0] + side]).tolist()
+        for relation, side in (("obj", SIDES.index("left")), ("root", 0), ("obj", SIDES.index("right")))
+    ]
+    x = vectors[ids.inverse].flatten().tolist()
+    left, right = (node(x[i], [], added[i]) for i in (0, 2))
+    expected = [left[0], node(x[1], [left, right], added[1])[0], right[0]]
+    for backend in BACKENDS:
+        states = dispatch.run(cell, vectors, ids, batch, backend).states.flatten().tolist()
+        assert states == pytest.approx(expected, abs=1e-12)
 
 
 @cells

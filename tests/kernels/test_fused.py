@@ -41,7 +41,7 @@ def on_device(name, some, **sizes):
 
 
 @types_and_sizes
-@pytest.mark.parametrize("name", ["dep", "dep-sum", "const"])
+@pytest.mark.parametrize("name", ["dep", "dep-sum", "dep-rel", "const"])
 @pytest.mark.filterwarnings("ignore:invalid value")  # the interpreter's, of numbers that nobody keeps
 def test_fused_steps_are_those_of_pytorch(name, dtype, size, monkeypatch):
     """Forwards and backwards, in a batch whose levels have many nodes, few, and one."""

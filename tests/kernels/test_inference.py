@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_cells import CELLS, WORDINGS, cells
-from trees_for_tests import SHAPES, gum, sentences
+from trees_for_tests import SHAPES, gum, related, sentences
 
 from structviews.batches.batch import collate
 from structviews.kernels import dispatch, inference
@@ -23,6 +23,7 @@ TOLERANCES = {"fp32": 1e-5, "bf16": 2e-2}
 def make(name, some, dtype=torch.float64, compared_from=0):
     """A cell whose biases are not zero, vectors of the distinct words, and the batch, merged and not."""
     cell, vectors, _, plain = test_cells.make(name, some, input_dim=12, hidden=16)
+    some = [*map(related, some)]
     with mock.patch("structviews.batches.trees.COMPARED_FROM", compared_from):
         merged = collate(some, {"words": WORDINGS["as in the text"](some)}, [CELLS[name][1]], merged=True)
     return cell.to(dtype), vectors.detach().to(dtype), merged, plain
@@ -50,7 +51,7 @@ def test_random_trees_in_double_precision(name, some):
         compare(*make(name, some, compared_from=compared_from), "fp32", "naive", 1e-12)
 
 
-@pytest.mark.parametrize("name", ["dep", "dep-sum", "const"])
+@pytest.mark.parametrize("name", ["dep", "dep-sum", "dep-rel", "const"])
 def test_a_pass_by_hand_is_that_of_the_equations(name):
     """Which a subclass runs, since it may have others."""
     cell, *others = make(name, gum(20))
@@ -63,7 +64,7 @@ def test_a_pass_by_hand_is_that_of_the_equations(name):
 def test_levels_of_several_blocks(name, precision):
     some = gum(200)
     made = make(name, some, torch.float32)
-    trees = made[2].ids["words"].dependency or made[2].ids["words"].constituency
+    trees = getattr(made[2].ids["words"], CELLS[name][1])
     assert trees.levels[2] - trees.levels[1] > 2 * ROWS
     compare(*made, precision, "level", TOLERANCES[precision])
 

@@ -14,7 +14,13 @@ from structviews.views.view import create_view
 
 @pytest.mark.parametrize(
     "cell",
-    [ChildSumCell(40, 30, attention=True), BinaryCell(40, 30), ChildSumGruCell(40, 30), BinaryGruCell(40, 30)],
+    [
+        ChildSumCell(40, 30, attention=True),
+        ChildSumCell(40, 30, attention=True, labels=(17, 3)),
+        BinaryCell(40, 30),
+        ChildSumGruCell(40, 30),
+        BinaryGruCell(40, 30),
+    ],
     ids=lambda cell: type(cell).__name__,
 )
 def test_a_cell_starts_with_xavier_gates_and_zero_biases(cell):
@@ -27,7 +33,7 @@ def test_a_cell_starts_with_xavier_gates_and_zero_biases(cell):
                 assert 0.95 * limit < gate.abs().max() <= limit, name
 
 
-@pytest.mark.parametrize("name", ["avg", "seq", "dep", "const", "dep-gru", "const-gru"])
+@pytest.mark.parametrize("name", ["avg", "seq", "dep", "dep-rel", "const", "dep-gru", "const-gru"])
 def test_he_draws_each_weight_by_the_number_of_its_inputs(name):
     view = create_view(name, 50, 60)
     before = [parameter.detach().clone() for parameter in view.parameters()]

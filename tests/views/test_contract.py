@@ -1,5 +1,6 @@
 """What every registered view keeps to, and what each is by itself."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -107,6 +108,7 @@ VECTOR_OF_STATES = {
     **dict.fromkeys(TWO_WAY, lambda states, _: torch.cat([states[-1, : DIM // 2], states[0, DIM // 2 :]])),
     "dep": root_of,
     "dep-sum": root_of,
+    "dep-rel": root_of,
     "dep-gru": root_of,
     "const": lambda states, _: states[-1],
     "const-gru": lambda states, _: states[-1],
@@ -132,7 +134,7 @@ def test_the_vector_and_on_request_the_states_that_it_follows_from(name):
         sizes = [max(1, sum(token in WORDS for token in s.tokens)) for s in SENTENCES]
     assert encoded.offsets.tolist() == [sum(sizes[:i]) for i in range(len(sizes) + 1)]
     assert encoded.states.shape == (sum(sizes), view.dim)
-    assert (encoded.attention is not None) == (name == "dep")
+    assert (encoded.attention is not None) == (name in ("dep", "dep-rel"))
     for i, (sentence, own) in enumerate(zip(SENTENCES, encoded.states.split(sizes), strict=True)):
         torch.testing.assert_close(VECTOR_OF_STATES[name](own, sentence), encoded.vector[i], rtol=0, atol=1e-10)
 
@@ -147,6 +149,22 @@ def test_the_words_and_what_the_view_reads_decide(name):
     assert torch.allclose(*encode(view, table, [there, back]).vector) == (
         name in ("bow", "avg", *MEANS, "dep", "dep-sum", "dep-gru")
     )
+
+
+def test_who_bites_whom_makes_a_difference_to_dep_rel_and_none_to_dep():
+    dog = with_trees(("the", "dog", "bit", "the", "man"), (2, 3, 0, 5, 3), lambda _, b: b - 1)
+    man = replace(dog, tokens=("the", "man", "bit", "the", "dog"))
+    by_side = [replace(each, relations=("dep",) * 5) for each in (dog, man)]
+    by_relation = [replace(dog, relations=("det", subject, "root", "det", "obl")) for subject in ("nsubj", "obj")]
+    vocabulary = Vocabulary([UNKNOWN, *dict.fromkeys(dog.tokens)])
+    for name in ("dep", "dep-rel"):
+        view = create(name).double()
+        table = WordTable(len(vocabulary), view.word_dim).double()
+        for pair in (by_side, by_relation):
+            batch = collate(pair, {"words": vocabulary}, [view.needs])
+            one, other = view(table, batch, batch.ids["words"]).vector
+            assert torch.allclose(one, other, rtol=0, atol=1e-12) == (name == "dep")
+            assert name == "dep" or (one - other).norm() > 0.01 * one.norm()
 
 
 @every_view

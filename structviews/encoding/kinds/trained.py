@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from structviews.batches.batch import Batch, collate
+from structviews.corpus.relations import OVER_DEPENDENCIES
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import RunVectors, open_further_words
@@ -150,7 +151,7 @@ class TrainedEmbedder(Embedder):
 
     @torch.inference_mode()
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
-        chosen = [i for i, needs in enumerate(self._needs) if "dependency" in needs]
+        chosen = [i for i, needs in enumerate(self._needs) if needs & OVER_DEPENDENCIES]
         prepared = self.prepare(sentences, chosen) if chosen else []
         if not prepared:
             return {}

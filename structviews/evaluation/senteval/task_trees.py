@@ -24,7 +24,7 @@ class TaskTrees:
 
     def suit(self, embedder: Embedder) -> None:
         """Warn if the embedder was trained on trees of another parser; InputError if it needs trees of other kinds."""
-        for kind in ("dependency", "constituency"):
+        for kind in ("dependency", "labelled", "constituency"):
             if kind in embedder.needs:
                 self.corpus.require(kind)
         for parser in embedder.parsers:
