@@ -128,6 +128,7 @@ class Batch:
             as a vocabulary decides which words are equal.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         pieces: what a pretrained encoder reads of the sentences, on the CPU, if a view needs it.
+        keeps: ``(B,)`` row of the sentence whose meaning each one keeps, -1 for most; None if none was perturbed.
         device: device of the tensors.
     """
 
@@ -139,6 +140,7 @@ class Batch:
     constituency: TreeBatch | None = None
     same: Tensor | None = None
     pieces: SentencePieces | None = None
+    keeps: Tensor | None = None
     device: torch.device = field(default=torch.device("cpu"))
 
     def __len__(self) -> int:
@@ -215,6 +217,7 @@ def assemble(
     same: Array | None = None,
     pieces: SentencePieces | None = None,
     merged: bool = False,
+    keeps: Array | None = None,
 ) -> Batch:
     """A batch from arrays, on the CPU; see ``Batch``, and ``collate`` for ``merged``.
 
@@ -239,4 +242,5 @@ def assemble(
         **trees,
         same=to_tensor(same.view(np.int64)) if same is not None else None,
         pieces=pieces,
+        keeps=to_tensor(keeps) if keeps is not None else None,
     )

@@ -21,6 +21,7 @@ from structviews.cli.options import (
     Tasks,
     Tokenised,
     named_run,
+    names_in,
     only_corpus,
     sentences_of_tasks,
 )
@@ -191,6 +192,44 @@ def parse_into(
     lacking = "".join(f", no {kind} trees" for kind, has in kinds.items() if not has)
     say(f"{out}{suffix}: {counts}, {summary(corpus)}{lacking}")
     return corpus
+
+
+@app.command("perturb")
+def perturb_corpus(
+    corpus: Corpus,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder to write.", show_default="CORPUS-perturbed.parsed")
+    ] = None,
+    rules: Annotated[
+        str, typer.Option(help="Comma-separated rules, such as passive,negated.", show_default="all that train")
+    ] = "",
+    seed: Seed = 1,
+    parser: Annotated[str, typer.Option(help="Parser; see parse --parser.", show_default="the corpus's")] = "",
+    device: Device = "",
+    workers: Workers = None,
+) -> None:
+    """Alter a corpus's sentences, to train on them.
+
+    Rules over the trees make sentences that keep or change the meaning, and the corpus's parser parses them into a
+    parsed corpus. Training takes them as further positives and hard negatives of their source sentences. If it is
+    stopped, run the same command again to resume.
+
+    Example: structviews perturb corpus.parsed --rules passive,swapped-arguments
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.evaluation.perturbing.perturbed_source import PerturbedSource, counts_by_rule, training_rules
+    from structviews.parsing.pipeline import parse_corpus, summary
+
+    out = out or Path(f"{corpus.resolve().name.removesuffix('.parsed')}-perturbed.parsed")
+    with resuming():
+        opened = ParsedCorpus.open(corpus)
+        source = PerturbedSource(opened, training_rules(names_in(rules)), seed, parser, device)
+        made, already = parse_corpus(source, out, workers=workers, console=errors)
+    of = f"{counted(len(made), 'sentence')} made of {made.manifest['documents']:,} of {len(opened):,}"
+    by_rule = ", ".join(f"{count:,} {name}" for name, count in counts_by_rule(made).items())
+    say(f"{out}{' already exists' if already else ''}: {of}: {by_rule}; {summary(made)}")
+    flags = f"--corpus {typeable(corpus)} --perturbed {typeable(out)}"
+    suggest("Next, train on both:", f"structviews train --views dep,const {flags}")
 
 
 @parser_app.callback()

@@ -68,6 +68,7 @@ class Parsed:
         vectors: a ``VectorFile``, that of the fixed channel; empty without that channel.
         encoder: a ``PretrainedEncoder``, that of the contextual channel; empty without that channel.
         models: folder of the parser's models if one was named, else empty.
+        perturbed: hash of the manifest of the perturbed sentences; empty without them.
     """
 
     fingerprint: str = ""
@@ -76,10 +77,17 @@ class Parsed:
     vectors: VectorFile = field(default_factory=VectorFile)
     encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)
     models: str = ""
+    perturbed: str = ""
 
     @classmethod
-    def of(cls, corpus: ParsedCorpus, vectors: WordVectors | None = None, encoder: Identity | None = None) -> Self:
-        """Describe a corpus, and what the fixed and the contextual channel read if there are such."""
+    def of(
+        cls,
+        corpus: ParsedCorpus,
+        vectors: WordVectors | None = None,
+        encoder: Identity | None = None,
+        perturbed: ParsedCorpus | None = None,
+    ) -> Self:
+        """Describe a corpus, what its fixed and contextual channels read, and its perturbed sentences, if any."""
         about = VectorFile()
         if vectors:
             about = VectorFile(fingerprint=vectors.fingerprint, dim=vectors.dim)
@@ -89,7 +97,8 @@ class Parsed:
         if encoder:
             read = PretrainedEncoder(files=encoder.files, layers=list(encoder.layers), dim=encoder.dim)
         parser, tokeniser = corpus.manifest["parser"], corpus.manifest["tokeniser"]
-        return cls(corpus.fingerprint, parser, tokeniser, about, read, corpus.manifest.get(MODELS, ""))
+        models, further = corpus.manifest.get(MODELS, ""), perturbed.fingerprint if perturbed else ""
+        return cls(corpus.fingerprint, parser, tokeniser, about, read, models, further)
 
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") -> None:
