@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from structviews.corpus.format import MODELS
 from structviews.corpus.sentence import ParsedSentence
@@ -289,4 +289,35 @@ class TreebankSource:
         return read_treebank(self.paths)
 
 
-Source = TextSource | TreebankSource
+class SourceFile(Protocol):
+    """A file that a source reads: its name in messages and its lines."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def lines(self) -> int: ...
+    def changed(self) -> bool:
+        """Whether its content is no longer what it was when it was opened."""
+        ...
+
+
+class Source(Protocol):
+    """What a corpus is made from: sentences in order, each with its place, and the ``work`` that parses them.
+
+    ``note`` tells the user what was guessed, and ``repairs`` are those of the sentences that were read last.
+    """
+
+    note: str
+    repairs: text.Repairs
+
+    @property
+    def work(self) -> Work: ...
+    @property
+    def files(self) -> Sequence[SourceFile]: ...
+    def describe(self) -> dict[str, Any]:
+        """The manifest's entries about the source and how it is read, without those of the work."""
+        ...
+
+    def sentences(self) -> Iterator[Any]:
+        """The sentences from the first, each with ``document``, ``position`` and ``line``."""
+        ...

@@ -15,7 +15,14 @@ from structviews.batches.batch import Batch, WordIds
 from structviews.errors import InputError
 from structviews.kernels.cells import he, open_gates
 from structviews.objectives import OBJECTIVES
-from structviews.objectives.objective import Context, ContextWords, Inputs, context_indices, next_indices
+from structviews.objectives.objective import (
+    Context,
+    ContextWords,
+    Inputs,
+    context_indices,
+    next_indices,
+    with_paraphrases,
+)
 from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
@@ -172,9 +179,10 @@ class Model(nn.Module):
         return frozenset().union(*(channel.objective.needs for _, channel in self.each()))
 
     def context(self, batch: Batch, distance: int) -> Context:
-        """Which sentences of a batch are each other's context, see ``context_indices``."""
+        """Which sentences of a batch are each other's context, see ``context_indices`` and ``with_paraphrases``."""
+        neighbours = context_indices(batch.document, batch.position, distance)
         return Context(
-            neighbours=context_indices(batch.document, batch.position, distance),
+            neighbours=neighbours if batch.keeps is None else with_paraphrases(neighbours, batch.keeps),
             same=batch.same if "same" in self.context_needs else None,
             next=next_indices(batch.document, batch.position) if "next" in self.context_needs else None,
             teacher=batch.teacher if "teacher" in self.context_needs else None,

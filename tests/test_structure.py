@@ -8,10 +8,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PACKAGES = {"structviews": ROOT / "structviews", "structviews.parsing": ROOT / "parsing"}
 # Who uses the offline stage beside the commands: what prepares sentences, has a parser as an argument, draws trees,
-# reads running text, or runs the demonstration.
+# reads running text, alters sentences, or runs the demonstration.
 USES_PARSING = re.compile(
     r"structviews\.(cli\..*|demo\.job|report\.page|serving\.served|encoding\.(embedder|preparation|sentence_encoder)"
-    r"|recipes\.(reproduction|stages)|evaluation\.senteval\.tasks\.structure"
+    r"|recipes\.(reproduction|stages)|evaluation\.(senteval\.tasks\.structure|perturbing\.perturbed_source)"
     r"|encoding\.kinds(\.\w+)?|adapters\.(mteb|sentence_transformers))"
 )
 

@@ -142,6 +142,7 @@ class Batch:
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         pieces: what a pretrained encoder reads of the sentences, on the CPU, if a view needs it.
         teacher: ``(B, T)`` vectors of the sentences by a teacher, float16, if an objective needs them.
+        keeps: ``(B,)`` row of the sentence whose meaning each one keeps, -1 for most; None if none was perturbed.
         device: device of the tensors.
     """
 
@@ -155,6 +156,7 @@ class Batch:
     same: Tensor | None = None
     pieces: SentencePieces | None = None
     teacher: Tensor | None = None
+    keeps: Tensor | None = None
     device: torch.device = field(default=torch.device("cpu"))
 
     def __len__(self) -> int:
@@ -236,6 +238,7 @@ def assemble(
     pieces: SentencePieces | None = None,
     merged: bool = False,
     teacher: Array | None = None,
+    keeps: Array | None = None,
 ) -> Batch:
     """A batch from arrays, on the CPU; see ``Batch``, and ``collate`` for ``merged``.
 
@@ -262,4 +265,5 @@ def assemble(
         same=to_tensor(same.view(np.int64)) if same is not None else None,
         pieces=pieces,
         teacher=to_tensor(teacher) if teacher is not None else None,
+        keeps=to_tensor(keeps) if keeps is not None else None,
     )

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 
 from structviews.batches.batch import COLUMNS, SCHEDULES, Batch, WordIds, assemble
+from structviews.batches.pairs import Further
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, SHARD_ROWS, ParsedCorpus
 from structviews.corpus.relations import relation_numbers
 from structviews.pretrained.alignment import Aligner
@@ -85,9 +86,10 @@ class CorpusReader:
         teacher: the sentences' vectors by a teacher, on disk, if batches are to have them.
         states: by channel, the vectors of words that depend on their sentence, where these are on disk.
         aligner: of the encoder that a view reads, if there is one; batches then have ``pieces``.
+        pairs: a corpus of further sentences, which may go behind those of a batch.
 
     Raises:
-        InputError: if the corpus lacks trees that are needed.
+        InputError: if a corpus lacks trees that are needed.
     """
 
     def __init__(
@@ -101,11 +103,15 @@ class CorpusReader:
         aligner: Aligner | None = None,
         across_documents: bool = False,
         teacher: StoredStates | None = None,
+        pairs: ParsedCorpus | None = None,
     ):
         self.needs = frozenset(needs) | {"tokens"}
-        for kind in SCHEDULES:
-            if kind in self.needs:
-                corpus.require(kind)
+        # Rows and shards are numbered through both.
+        self._corpora = [corpus, pairs] if pairs else [corpus]
+        for each in self._corpora:
+            for kind in SCHEDULES:
+                if kind in self.needs:
+                    each.require(kind)
         self.corpus = corpus
         self.vocabularies = vocabularies
         self.duplicates = duplicates
@@ -114,21 +120,25 @@ class CorpusReader:
         self.aligner = aligner
         self.across_documents = across_documents
         self.teacher = teacher
-        self._starts = np.concatenate([[0], np.cumsum(corpus.shard_rows)])
+        self._starts = np.cumsum([0, *(rows for each in self._corpora for rows in each.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
     def __len__(self) -> int:
-        return int(self._starts[-1])
+        return len(self.corpus)
 
     def documents(self) -> Array:
         """The document number ``(sentences,)``, int32, of every sentence of the corpus."""
         return np.concatenate([table["document"].to_numpy() for table in self.corpus.tables()])
 
-    def batch(self, rows: Array) -> Batch:
-        """The batch of the sentences with these ascending corpus indices.
+    def batch(self, rows: Array, further: Further | None = None) -> Batch:
+        """The batch of the sentences with these ascending corpus indices, and of further ones behind them.
 
         Runs of consecutive sentences are copied as blocks, which is fast.
         """
+        keeps = None
+        if further:
+            keeps = np.concatenate([np.full(len(rows), -1), further.keeps])
+            rows = np.concatenate([rows, len(self) + further.rows])
         shards = np.searchsorted(self._starts, rows, side="right") - 1
         firsts = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(shards, prepend=-1) != 0))
         starts = rows[firsts] - self._starts[shards[firsts]]
@@ -157,6 +167,8 @@ class CorpusReader:
                 np.concatenate([getattr(run.shard, name)[run.start : run.stop] for run in runs])
                 for name in ("document", "position")
             )
+        if further:  # each a document of its own
+            document = np.where(rows < len(self), document, -1 - rows)
         columns = [column for kind in self.needs - {"tokens"} for column in COLUMNS[kind]]
         return assemble(
             {name: WordIds.of(*each) for name, each in found.items()},
@@ -170,21 +182,24 @@ class CorpusReader:
             teacher=np.concatenate([self.teacher.shard(run.number)[run.start : run.stop] for run in runs])
             if self.teacher
             else None,
+            keeps=keeps,
         )
 
     def _look_up(self, name: str, runs: list[Run]) -> tuple[Array, Array | None]:
         """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``."""
-        if name in self.states:
-            stored = self.states[name]
-            states = [stored.shard(run.number)[run.offsets[0] : run.offsets[-1]] for run in runs]
-            return each_its_own(np.concatenate(states, dtype=np.float32))
         vocabulary = self.vocabularies[name]
         if isinstance(vocabulary, ContextualWords):
-            return vocabulary.look_up([sentence for run in runs for sentence in run.sentences])
+            stored = self.states.get(name)
+            there = [run for run in runs if stored and run.number < self.corpus.n_shards]
+            states = [stored.shard(run.number)[run.offsets[0] : run.offsets[-1]] for run in there if stored]
+            if others := [sentence for run in runs[len(there) :] for sentence in run.sentences]:
+                states.append(vocabulary.look_up(others)[1])
+            return each_its_own(np.concatenate(states, dtype=np.float32))
         return np.concatenate([run.shard.ids[name][run.of("tokens")] for run in runs]), None
 
     def _load_shard(self, number: int) -> Shard:
-        table = self.corpus.shard(number)
+        own = number < self.corpus.n_shards
+        table = self.corpus.shard(number) if own else self._corpora[1].shard(number - self.corpus.n_shards)
         columns, words, ids, hashes, relations = {}, [], {}, np.zeros(0, np.uint64), np.zeros(0, np.int64)
         for name in (c for kind in self.needs for c in COLUMNS[kind]):
             lists = table[name].chunk(0)  # the only one; combining chunks would copy

@@ -21,7 +21,7 @@ from structviews.runtime.terminal import visible
 MODULES: tuple[Any, ...] = (corpora, train, runs, evaluate, tasks, share)
 # The commands and groups of these modules, as the help shows them.
 PANELS = {
-    "From a text to a run": "parse inspect corpus parser vectors train baseline join runs recipes reproduce",
+    "From a text to a run": "parse inspect corpus parser perturb vectors train baseline join runs recipes reproduce",
     "From a run to vectors and scores": "encode nearest eval table compare tasks",
     "Pages and sharing": "report serve push pull verify demo",
 }

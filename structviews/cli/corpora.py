@@ -179,6 +179,44 @@ def parse_into(
     return corpus
 
 
+@app.command("perturb")
+def perturb_corpus(
+    corpus: options.Corpus,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder to write.", show_default="CORPUS-perturbed.parsed")
+    ] = None,
+    rules: Annotated[
+        str, typer.Option(help="Comma-separated rules, such as passive,negated.", show_default="all that train")
+    ] = "",
+    seed: options.Seed = 1,
+    parser: Annotated[str, typer.Option(help="Parser; see parse --parser.", show_default="the corpus's")] = "",
+    device: options.Device = "",
+    workers: Workers = None,
+) -> None:
+    """Alter a corpus's sentences, to train on them.
+
+    Rules over the trees make sentences that keep or change the meaning, and the corpus's parser parses them into a
+    parsed corpus. Training takes them as further positives and hard negatives of their source sentences. If it is
+    stopped, run the same command again to resume.
+
+    Example: structviews perturb corpus.parsed --rules passive,swapped-arguments
+    """
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.evaluation.perturbing.perturbed_source import PerturbedSource, counts_by_rule, training_rules
+    from structviews.parsing.pipeline import parse_corpus, summary
+
+    out = out or Path(f"{corpus.resolve().name.removesuffix('.parsed')}-perturbed.parsed")
+    with resuming():
+        opened = ParsedCorpus.open(corpus)
+        source = PerturbedSource(opened, training_rules(options.names_in(rules)), seed, parser, device)
+        made, already = parse_corpus(source, out, workers=workers, console=errors)
+    of = f"{counted(len(made), 'sentence')} made of {made.manifest['documents']:,} of {len(opened):,}"
+    by_rule = ", ".join(f"{count:,} {name}" for name, count in counts_by_rule(made).items())
+    say(f"{out}{' already exists' if already else ''}: {of}: {by_rule}; {summary(made)}")
+    flags = f"--corpus {typeable(corpus)} --perturbed {typeable(out)}"
+    suggest("Next, train on both:", f"structviews train --views dep,const {flags}")
+
+
 @parser_app.command("download")
 def download_models(
     library: Annotated[str, typer.Argument(help="stanza, benepar or spacy.")],

@@ -30,6 +30,9 @@ SHARD_NAME = re.compile(r"shard-\d{5,}\.arrow")
 # Manifest key of the folder of the parser's models, if the user gave one; the only path in a manifest.
 MODELS = "models"
 
+# Manifest key of a corpus that rules made of another one; see ``parsed_corpus.Perturbed``.
+PERTURBED = "perturbed"
+
 # The columns: places, and lists of names and of small numbers. Names are dictionary-encoded per shard; their indices
 # and all numbers use the narrowest integer type that fits.
 PLACES = {"document": pa.int32(), "position": pa.int32(), "line": pa.int64()}

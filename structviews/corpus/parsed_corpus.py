@@ -62,6 +62,17 @@ class Named(TypedDict):
     language: NotRequired[str]
 
 
+class Perturbed(TypedDict):
+    """Of what corpus rules made this one, by its fingerprint, and which of the rules keep the meaning.
+
+    Each row's ``document`` is the index of its source sentence in that corpus, and ``position`` that of its rule among
+    the ``rules`` of the settings.
+    """
+
+    corpus: str
+    keeps: list[bool]
+
+
 class Manifest(TypedDict):
     """The content of ``manifest.json``."""
 
@@ -79,6 +90,7 @@ class Manifest(TypedDict):
     models: NotRequired[str]
     repaired: NotRequired[dict[str, Count]]
     kept: NotRequired[list[str]]
+    perturbed: NotRequired[Perturbed]
 
 
 class DamagedCorpus(InputError):  # noqa: N818 - named for the state of the corpus
@@ -209,7 +221,7 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], str]:
     file = path / MANIFEST
     if not file.is_file():
         if (path / JOB).is_file():
-            raise InputError(f"{path} is unfinished: run its `structviews parse` command again to finish it")
+            raise InputError(f"{path} is unfinished: run the command that makes it again to finish it")
         if path.exists():
             raise InputError(f"{path} is not a parsed corpus (no {MANIFEST}): make one with `structviews parse`")
         raise InputError(f"{path} does not exist: make a parsed corpus with `structviews parse`")

@@ -5,7 +5,7 @@ Labels for all sentences take a few array operations; a rule reads one sentence 
 Shapes: B sentences, n words in total, m = 2n - B constituency nodes in total.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -58,16 +58,19 @@ class Parses:
         If there are more than ``most``, they are from randomly drawn shards.
         """
         found: dict[int, pa.Table] = {}
-        first = starts_of(np.array(corpus.shard_rows, dtype=np.int64))
-        for number in rng.permutation(corpus.n_shards):
-            table = corpus.shard(int(number))
-            lengths = pc.list_value_length(table["tokens"]).to_numpy()
-            fits = np.flatnonzero((lengths >= shortest) & (lengths <= longest))[:most]
-            found[number] = table.take(fits).append_column("row", pa.array(first[number] + fits))
-            most -= len(fits)
+        for number in rng.permutation(corpus.n_shards).tolist():
+            found[number] = _of_lengths(corpus, number, shortest, longest)[:most]
+            most -= len(found[number])
             if not most:
                 break
         return cls.of_tables([found[number] for number in sorted(found)])
+
+    @classmethod
+    def by_shard(cls, corpus: ParsedCorpus, shortest: int, longest: int) -> Iterator["Parses"]:
+        """The sentences of ``shortest`` to ``longest`` words of each shard that has some, in order."""
+        for number in range(corpus.n_shards):
+            if len(table := _of_lengths(corpus, number, shortest, longest)):
+                yield cls.of_tables([table])
 
     @classmethod
     def of(cls, sentences: Sequence[ParsedSentence]) -> "Parses":
@@ -220,6 +223,14 @@ class Nodes:
         while not self.is_root[above].all():
             sums, above = sums + sums[above], above[above]
         return sums + at_root[self.sentence]
+
+
+def _of_lengths(corpus: ParsedCorpus, number: int, shortest: int, longest: int) -> pa.Table:
+    """The sentences of some lengths of a shard, with an additional column ``row``."""
+    table = corpus.shard(number)
+    lengths = pc.list_value_length(table["tokens"]).to_numpy()
+    fits = np.flatnonzero((lengths >= shortest) & (lengths <= longest))
+    return table.take(fits).append_column("row", pa.array(sum(corpus.shard_rows[:number]) + fits))
 
 
 def _column(chunks: Sequence[pa.ListArray]) -> Column:

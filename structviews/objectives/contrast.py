@@ -212,6 +212,8 @@ class Contrastive(Objective):
         summed, reach: see ``_ContrastiveLoss``.
     """
 
+    takes_pairs: ClassVar[bool] = True
+
     def __init__(
         self,
         self_score: str = "masked",

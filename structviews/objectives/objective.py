@@ -138,6 +138,7 @@ class Objective(nn.Module, ABC):
         report: format string with which validation prints the metrics.
         extra_names: names of its ``extra_views``.
         passes: how often it has a batch encoded: it gets the vectors of all views, then again those of the next pass.
+        takes_pairs: whether it reads no order, so that further positives and negatives may follow a batch's text.
         needs: fields of ``Context`` that it reads besides the neighbours: ``same``, ``next``, ``words``, ``teacher``;
             and ``vectors`` for those of the words.
     """
@@ -148,6 +149,7 @@ class Objective(nn.Module, ABC):
     Config: ClassVar[type[Settings]] = Settings
     extra_names: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[int] = 1
+    takes_pairs: ClassVar[bool] = False
     report: ClassVar[str] = (
         "loss {loss:.3f} (chance {chance_loss:.3f}), accuracy {accuracy:.4f} (chance {chance_accuracy:.4f})"
     )
@@ -244,3 +246,12 @@ def preceding(following: Tensor) -> Tensor:
     found = torch.full((n + 1,), -1, dtype=following.dtype, device=following.device)
     rows = torch.arange(n, device=following.device)
     return found.scatter_(0, torch.where(following < 0, n, following), rows)[:n]
+
+
+def with_paraphrases(neighbours: Tensor, keeps: Tensor) -> Tensor:
+    """Contexts ``(B, K)``, and in one more column for sentence and paraphrase each other; ``(B, K + 1)``.
+
+    ``keeps (B,)`` is the row of the sentence whose meaning each one keeps, -1 for those that are no paraphrase; no
+    sentence has two.
+    """
+    return torch.cat([neighbours, torch.maximum(keeps, preceding(keeps))[:, None]], dim=1)

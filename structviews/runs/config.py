@@ -47,6 +47,11 @@ class Data(Settings):
     held_out: float = setting(
         0.05, "Share of documents held out for validation; from 1 on, so many sentences, the first ones.", least=0
     )
+    perturbed: str = setting(
+        "",
+        "What structviews perturb made of the corpus: further positives and hard negatives of its sentences.",
+        path=True,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -236,6 +241,8 @@ class TrainConfig:
                 f"or add --channels {FIXED}"
             )
         _check_encoder(self.words, self.views.names, self.objective.name)
+        if self.data.perturbed:
+            _check_pairs(self.data.perturbed, self.objective)
         for name in self.views.names if self.words.cut_off else ():
             if VIEWS[name].needs != "tokens":
                 raise InputError(
@@ -376,6 +383,21 @@ def _options(section: Settings) -> Mapping[str, Settings]:
 def having(registry: Registry[Any], flat: str) -> list[str]:
     """The registered views or objectives that have their own setting of this flat name."""
     return [name for name in registry if any(each.flat == flat for each in settings_of(registry[name].Config))]
+
+
+def _check_pairs(perturbed: str, objective: ObjectiveChoice) -> None:
+    """Raise InputError unless the objective can have further sentences behind those of a text."""
+    if not OBJECTIVES[objective.name].takes_pairs:
+        others = [name for name in OBJECTIVES if OBJECTIVES[name].takes_pairs]
+        raise InputError(
+            f"perturbed = {perturbed}: the objective {objective.name!r} takes no further positives and negatives: "
+            f"leave it out, or choose --objective {' or '.join(others)}"
+        )
+    if window := getattr(objective.options, "window", 0):
+        raise InputError(
+            f"perturbed = {perturbed} with window = {window}: perturbed sentences have no place in the text: leave one "
+            "of them out"
+        )
 
 
 def _check_encoder(words: Words, views: Sequence[str], objective: str) -> None:

@@ -69,6 +69,7 @@ class Parsed:
     encoder: PretrainedEncoder = field(default_factory=PretrainedEncoder)  # of the contextual channel; empty without it
     teacher: TeacherModel = field(default_factory=TeacherModel)  # empty without one
     models: str = ""  # folder of the parser's models if one was named
+    perturbed: str = ""  # hash of the manifest of the perturbed sentences; empty without them
 
     @classmethod
     def of(
@@ -77,8 +78,9 @@ class Parsed:
         vectors: WordVectors | None = None,
         encoder: Identity | None = None,
         teacher: TeacherModel | None = None,
+        perturbed: ParsedCorpus | None = None,
     ) -> Self:
-        """Describe a corpus, what the fixed and the contextual channel read if there are such, and the teacher."""
+        """Describe a corpus, what its channels read, the teacher and the perturbed sentences, where there are such."""
         about = VectorFile()
         if vectors:
             about = VectorFile(fingerprint=vectors.fingerprint, dim=vectors.dim)
@@ -88,8 +90,8 @@ class Parsed:
         if encoder:
             read = PretrainedEncoder(files=encoder.files, layers=list(encoder.layers), dim=encoder.dim)
         parser, tokeniser = corpus.manifest["parser"], corpus.manifest["tokeniser"]
-        models = corpus.manifest.get(MODELS, "")
-        return cls(corpus.fingerprint, parser, tokeniser, about, read, teacher or TeacherModel(), models)
+        models, further = corpus.manifest.get(MODELS, ""), perturbed.fingerprint if perturbed else ""
+        return cls(corpus.fingerprint, parser, tokeniser, about, read, teacher or TeacherModel(), models, further)
 
 
 def save_config(run: Path, config: TrainConfig, parsed: Parsed, kind: str = "") -> None:

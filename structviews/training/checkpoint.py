@@ -162,8 +162,10 @@ def _difference(config: TrainConfig, parsed: Parsed | None) -> str:
         return f"holds a run with {name} = {old!r}, not {new!r}: give"
     if parsed is None:
         return ""
-    if of_stored.fingerprint != parsed.fingerprint:
-        return f"was trained on another version of {config.data.corpus}: give"
+    for name in ("fingerprint", "perturbed"):
+        if getattr(of_stored, name) != getattr(parsed, name):
+            data = config.data.corpus if name == "fingerprint" else config.data.perturbed
+            return f"was trained on another version of {data}: give"
     if of_stored.vectors != parsed.vectors:
         return f"was trained with other vectors than {config.words.vectors}: give those, or"
     if of_stored.encoder != parsed.encoder:

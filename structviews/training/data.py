@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from structviews.batches.batch import Batch
+from structviews.batches.pairs import Pairs
 from structviews.batches.reader import CorpusReader, epoch_batches, held_out, indivisible, n_batches
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
@@ -40,8 +41,9 @@ COMPARED = 1000
 class Inputs:
     """The files that a run reads, opened once: its corpus, vectors and encoder, and ``parsed``, which identifies them.
 
-    The vectors are those of the fixed channel, the encoder is what the contextual channel reads or a view begins from;
-    None if they are not read. Raises InputError if one is missing or invalid, or the encoder lacks a layer.
+    The vectors are those of the fixed channel, the encoder is what the contextual channel reads or a view begins from,
+    the pairs are perturbed sentences; None if they are not read. Raises InputError if one is missing or invalid, if the
+    encoder lacks a layer, or if the pairs are of another corpus.
     """
 
     def __init__(self, config: TrainConfig, progress: OnProgress | None = None) -> None:
@@ -56,8 +58,10 @@ class Inputs:
             )
         self.teacher = Teacher.open(named) if named else None
         self.corpus = ParsedCorpus.open(config.data.corpus)
+        perturbed, seed = config.data.perturbed, config.optimisation.seed
+        self.pairs = Pairs.open(perturbed, self.corpus, seed) if perturbed else None
         encoder, teacher = self.encoder and self.encoder.identity, self.teacher and self.teacher.described
-        self.parsed = Parsed.of(self.corpus, self.vectors, encoder, teacher)
+        self.parsed = Parsed.of(self.corpus, self.vectors, encoder, teacher, self.pairs and self.pairs.corpus)
 
     def words(self, config: TrainConfig) -> tuple[dict[str, Vocabulary], Tensor | None]:
         """The vocabulary of each channel, and the fixed channel's table ``(words, dim)``."""
@@ -111,7 +115,7 @@ class Data:
         self.config = config
         self.ranks = ranks
         self.device = device
-        self.corpus = inputs.corpus
+        self.corpus, self.pairs = inputs.corpus, inputs.pairs
         contextual = inputs.encoder if CONTEXTUAL in config.words.channels else None
         self.states = StoredStates.find(self.corpus, contextual) if contextual else None
         self.teacher = StoredStates.find(self.corpus, inputs.teacher) if inputs.teacher else None
@@ -133,6 +137,7 @@ class Data:
             blueprint.aligner if blueprint else None,
             config.objective.across_documents,
             self.teacher,
+            self.pairs.corpus if self.pairs else None,
         )
         # Some of the documents are held out.
         documents = indivisible(self.reader.documents(), self.reads_neighbours)
@@ -194,7 +199,9 @@ class Data:
                     return
                 number, done = number + 1, done + len(rows)
                 following = (epoch + 1, 0) if done == count else (epoch, done)
-                batches = [self.reader.batch(each) for each in rows]
+                # Perturbed sentences train, but held-out ones are text alone.
+                further = [self.pairs.drawn(each, epoch) if self.pairs else None for each in rows]
+                batches = list(map(self.reader.batch, rows, further))
                 words = {}
                 for name in self.reader.vocabularies:
                     ids = [batch.ids[name].own.numpy() for batch in batches]

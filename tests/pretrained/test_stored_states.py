@@ -12,6 +12,7 @@ import pytest
 from corpora import opened, topic_corpus
 from tiny_encoders import encoder_folder
 
+from structviews.batches.pairs import Further
 from structviews.batches.reader import CorpusReader
 from structviews.errors import InputError
 from structviews.pretrained import stored_states
@@ -68,6 +69,19 @@ def test_a_batch_from_disk_is_one_computed_on_the_fly(place):
             assert one.further.dtype == other.further.dtype
             np.testing.assert_allclose(one.further, other.further, rtol=ROUNDING, atol=ROUNDING)
     assert place.encoder.read == 80
+
+
+def test_further_sentences_are_computed_beside_those_on_disk(place):
+    store(place)
+    vocabularies = {"contextual": ContextualWords(FrozenEncoder.open(str(place.encoder.folder), "mean"))}
+    pairs = opened(topic_corpus(place.tmp_path / "pairs.parsed", documents=2, seed=3))
+    here, there = (
+        CorpusReader(place.corpus, vocabularies, ["tokens"], states=states, pairs=pairs)
+        for states in (None, {"contextual": StoredStates.find(place.corpus, place.encoder)})
+    )
+    further = Further(np.array([0, 3, 4]), np.array([1, -1, -1]))
+    one, other = (reader.batch(np.array([2, 31, 32]), further).ids["contextual"].further for reader in (here, there))
+    np.testing.assert_allclose(one, other, rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_what_cannot_be_stored_is_one_line(place, monkeypatch):

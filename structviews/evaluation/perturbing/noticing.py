@@ -14,7 +14,16 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError, unknown
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Clause, Perturbation, Spelling
+from structviews.evaluation.perturbing.altering import (
+    LONGEST,
+    SHORTEST,
+    are_plain,
+    check_english,
+    check_tags,
+    form_of,
+    spelling_of,
+)
+from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Clause, Perturbation
 from structviews.evaluation.scores.intervals import (
     FIXED_MODELS,
     Difference,
@@ -27,12 +36,8 @@ from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal import OnProgress, Table
 
-SHORTEST, LONGEST = 4, 28
 READ = 200_000
 """Most sentences that are read, from shards drawn at random."""
-INNER_MARKS = (",", "-", "$", "%")
-# A participle may be rarer than the past tense; wrong tags of a few "took" or "began" are rarer still.
-LEAST_SHARE = 0.2
 WHOLE = "all views"
 """The name of the vector that ``encode`` returns, beside those of the views."""
 # Sums in another order make equal bags differ a little: distances below this are 0, and those as close are equal.
@@ -93,22 +98,12 @@ def draw(corpus: ParsedCorpus, kinds: Sequence[Perturbation], most: int, seed: i
     What is drawn for one does not depend on which others are asked for. InputError if the corpus is of another
     language, lacks trees or tags, or has no sentence that a rule fits.
     """
-    language = corpus.parser.get("language", "en")
-    if language != "en":
-        raise InputError(
-            f"{corpus.path}: in the language {language!r}: the rules are for English: give an English corpus"
-        )
-    corpus.require("dependency")
-    corpus.require("constituency")
+    check_english(corpus)
     rng = np.random.default_rng(seed)
     parses = Parses.read(corpus, SHORTEST, LONGEST, READ, rng)
-    if "tags" in parses.lacking:
-        raise InputError(
-            f"{corpus.path} has no part-of-speech tags (parser {corpus.parser['name']}): "
-            "parse the text again with the parser builtin"
-        )
+    check_tags(corpus, parses)
     samples = []
-    if len(parses) and len(order := rng.permutation(plain_sentences(parses))):
+    if len(parses) and len(order := rng.permutation(distinct_sentences(parses))):
         samples = [each for each in alter(parses, order, with_contrasts(kinds), most, seed) if len(each) > 1]
     if not samples:
         raise InputError(
@@ -118,28 +113,25 @@ def draw(corpus: ParsedCorpus, kinds: Sequence[Perturbation], most: int, seed: i
     return samples
 
 
-def plain_sentences(parses: Parses) -> Array:
-    """The sentences that end with a full stop and have no quotes, brackets, dashes and the like, each once; (k,)."""
-    last = parses.positions == parses.lengths[parses.sentences] - 1
-    stop = parses.words.isin(".")
-    wrong = np.where(last, ~stop, parses.is_punctuation & ~parses.words.isin(*INNER_MARKS))
-    plain = np.bincount(parses.sentences[wrong], minlength=len(parses)) == 0
-    return np.flatnonzero(plain & parses.first_occurrences(LONGEST, np.random.default_rng(0)))
+def distinct_sentences(parses: Parses) -> Array:
+    """The sentences that rules take, each once; (k,)."""
+    first = parses.first_occurrences(LONGEST, np.random.default_rng(0))
+    return np.flatnonzero(are_plain(parses) & first)
 
 
 def alter(
     parses: Parses, order: Array, groups: Mapping[str, tuple[Perturbation, ...]], most: int, seed: int
 ) -> list[Sample]:
     """The first ``most`` sentences in this order (k,) that all rules of a group fit and change, for each group."""
-    spelling = spelling_of(parses)
+    spelling = spelling_of([parses])
     # The names are part of the seed, so that a group's random numbers do not depend on the other groups.
     generators = [np.random.default_rng([seed, *" ".join(k.name for k in group).encode()]) for group in groups.values()]
     found: list[dict[int, list[Tokens]]] = [{} for _ in groups]
     for index in order.tolist():
         clause = Clause(parses.sentence(index), spelling)
         for group, random, forms in zip(groups.values(), generators, found, strict=True):
-            if len(forms) < most and (altered := _altered(clause, group, random)):
-                forms[index] = [clause.sentence.tokens, *altered]
+            if len(forms) < most and (made := _altered(clause, group, random)):
+                forms[index] = [clause.sentence.tokens, *made]
         if min(map(len, found)) == most:
             break
     samples = []
@@ -151,23 +143,12 @@ def alter(
 
 def _altered(clause: Clause, group: tuple[Perturbation, ...], random: np.random.Generator) -> list[Tokens]:
     """The sentence after each rule; empty if one does not fit or changes nothing."""
-    altered = []
+    made: list[Tokens] = []
     for kind in group:
-        words = kind.rule(clause, random)
-        if not words or clause.written(words) == clause.sentence.tokens:
+        if (words := form_of(clause, kind, random)) is None:
             return []
-        altered.append(clause.written(words))
-    return altered
-
-
-def spelling_of(parses: Parses) -> Spelling:
-    """How these sentences spell words; "killed" is a participle like its past tense, "took" is not."""
-    words = parses.words.mapped([name.lower() for name in parses.words.names])
-    past, participle = (
-        np.bincount(words.ids[parses.tags.isin(tag)], minlength=len(words.names)) for tag in ("VBD", "VBN")
-    )
-    alike = words.names[(past > 0) & (participle > 0) & (participle >= LEAST_SHARE * past)]
-    return Spelling(frozenset(name for name in parses.words.names if name[:1].islower()), frozenset(alike))
+        made.append(words)
+    return made
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,13 @@ ACCUSATIVE = {nominative: accusative for accusative, nominative in NOMINATIVE.it
 PLURAL_PRONOUNS = ("we", "us", "they", "them", "you")
 # What may stand within a noun phrase: no clauses, coordinations, appositions or asides.
 WITHIN_PHRASE = listed("amod advmod case compound det det:predet fixed flat nmod nmod:poss nmod:unmarked nummod")
+# What may stand before a noun whose place another one takes, and the roles of such nouns.
+BEFORE_NOUN = listed("amod compound det nummod")
+ROLES = listed("nsubj nsubj:pass obj iobj obl obl:agent nmod")
+TIMES = listed(
+    "time times moment moments minute minutes hour hours day days night nights morning evening week weeks month months "
+    "year years decade decades century centuries way ways case kind kinds type types sort sorts form forms"
+)
 # What may depend on the verb of a clause whose arguments trade places: nothing that refers to one of them.
 AROUND_VERB = listed("advmod cc nsubj obj obl obl:unmarked punct")
 # Verbs without a passive (Quirk et al. 1985, 10.14), and verbs of measuring, whose object is no participant.
@@ -41,6 +48,10 @@ MIDDLE = listed(
 )
 # Objects that are part of the verb: "took place".
 IDIOMS = listed("care charge effect place root shape")
+QUANTIFIERS = listed(
+    "no every each any few little all both either neither many most some none nobody nothing everybody everyone "
+    "everything anybody anyone anything somebody someone something"
+)
 # Heads that agree with the noun after them, or with the speaker's mind.
 QUANTITIES = listed("number lot couple majority variety rest half part percent %")
 
@@ -133,6 +144,24 @@ class Clause:
         plain = all(self.relations[word] in WITHIN_PHRASE or self.tags[word] == "HYPH" for word in inside)
         return self.constituent(top, "NP") if plain else None
 
+    def base_phrase(self, noun: int) -> Span | None:
+        """A noun in a role of its clause or of another noun, with what stands before it, if that is a phrase.
+
+        Phrases with *of*, *on* and the like may follow it, unless it is a name, and then belong to whatever takes its
+        place. None of times and quantities, of *every dog* and *his dog*, nor of a bare singular, as in "in fact".
+        """
+        if self.tags[noun] not in NOUNS or self.relations[noun] not in ROLES:
+            return None
+        before = [child for child in self.children[noun] if child < noun and self.relations[child] != "case"]
+        after = {self.relations[child] for child in self.children[noun] if child > noun}
+        span = Span(min((word for child in before for word in self.below(child)), default=noun), noun + 1)
+        plain = {self.relations[child] for child in before} <= BEFORE_NOUN
+        plain &= after <= (set() if self.tags[noun] in ("NNP", "NNPS") else {"nmod"})
+        bare = span.start == noun and self.tags[noun] == "NN"
+        named = {self.words[noun].lower()} & (QUANTITIES | TIMES) or self.words[span.start].lower() in QUANTIFIERS
+        own = any(self.tags[word] == "PRP$" for word in range(*span))
+        return span if plain and not (bare or named or own) and "NP" in self.constituents.get(span, ()) else None
+
     def is_pronoun(self, span: Span) -> bool:
         """Whether a noun phrase is a personal pronoun."""
         return self.tags[span.start] == "PRP"
@@ -193,21 +222,21 @@ Rule = Callable[[Clause, np.random.Generator], Words]
 
 
 class Perturbation(NamedTuple):
-    """A rule, and whether what it makes has the meaning of the original."""
+    """A rule, whether what it makes has the meaning of the original, and whether it mostly is grammatical.
+
+    Only grammatical sentences are trained on.
+    """
 
     name: str
     keeps: bool
     rule: Rule
+    grammatical: bool = True
 
 
 KINDS: dict[str, Perturbation] = {}
 # Forms with nearly the same words, of which one keeps the meaning and the other does not.
 CONTRASTS = (("passive", "swapped-arguments"), ("passive", "swapped-passive"), ("cleft", "swapped-cleft"))
 
-QUANTIFIERS = listed(
-    "no every each any few little all both either neither many most some none nobody nothing everybody everyone "
-    "everything anybody anyone anything somebody someone something"
-)
 PREPOSITIONS = listed(
     "in on at during after before since until throughout within near under despite without among across"
 )
@@ -228,11 +257,11 @@ ARTICLES = ("a", "an")
 FINITE = ("VBZ", "VBP", "VBD", "MD")
 
 
-def perturbation(name: str, keeps: bool) -> Callable[[Rule], Rule]:
+def perturbation(name: str, keeps: bool, grammatical: bool = True) -> Callable[[Rule], Rule]:
     """Decorator: enter a rule in the table."""
 
     def enter(rule: Rule) -> Rule:
-        KINDS[name] = Perturbation(name, keeps, rule)
+        KINDS[name] = Perturbation(name, keeps, rule, grammatical)
         return rule
 
     return enter
@@ -326,6 +355,20 @@ def swapped_modifiers(clause: Clause, random: np.random.Generator) -> Words:
     return _exchanged(clause, Span(one - 1, one), Span(other - 1, other))
 
 
+@perturbation("swapped-nouns", keeps=False)
+def swapped_nouns(clause: Clause, random: np.random.Generator) -> Words:
+    """A dog sleeps on the bench. -> The bench sleeps on a dog."""
+    found = [(noun, span) for noun, span in enumerate(map(clause.base_phrase, range(len(clause)))) if span]
+    pairs = [
+        (one, other)
+        for i, (noun, one) in enumerate(found)
+        for second, other in found[i + 1 :]
+        # The same tag, so that verbs still agree.
+        if clause.tags[noun] == clause.tags[second] and clause.words[noun].lower() != clause.words[second].lower()
+    ]
+    return _exchanged(clause, *pairs[random.integers(len(pairs))]) if pairs else None
+
+
 @perturbation("numbers", keeps=False)
 def numbers(clause: Clause, random: np.random.Generator) -> Words:
     """The dog bit two men in 1990. -> The dog bit two men in 1954."""
@@ -358,7 +401,7 @@ def negated(clause: Clause, random: np.random.Generator) -> Words:
     return [*words[: subject.end], "do", "not", *words[subject.end :]] if simple else None
 
 
-@perturbation("scrambled", keeps=False)
+@perturbation("scrambled", keeps=False, grammatical=False)
 def scrambled(clause: Clause, random: np.random.Generator) -> Words:
     """The dog bit the man. -> Bit man the the dog."""
     *words, last = clause.words

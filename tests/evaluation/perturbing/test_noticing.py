@@ -13,6 +13,7 @@ from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.perturbing import noticing
+from structviews.evaluation.perturbing.altering import spelling_of
 from structviews.evaluation.perturbing.noticing import WHOLE, Sample, chosen_kinds, notice, noticed, rows_of_runs
 from structviews.evaluation.perturbing.perturbations import KINDS
 from structviews.evaluation.scores.intervals import holm, mean_difference, proportion
@@ -151,8 +152,8 @@ def test_only_participles_of_the_corpus_make_a_passive(corpus):
 def test_rare_participles_are_wrong_tags():
     many = [clause("dog", "took", animal) for animal in ANIMALS for _ in range(4)]
     once = [clause("dog", "took", "man", "VBN")]
-    assert noticing.spelling_of(Parses.of([*many, *once])).participles == frozenset()
-    spelling = noticing.spelling_of(Parses.of([*many, *once * 4]))
+    assert spelling_of([Parses.of([*many, *once])]).participles == frozenset()
+    spelling = spelling_of([Parses.of(many), Parses.of(once * 4)])
     assert spelling.participles == {"took"}
     assert {"the", "The"} & spelling.lower == {"the"}
 
@@ -186,7 +187,7 @@ def test_plain_sentences_are_each_taken_once_and_end_with_a_full_stop():
     for mark, end in (('"', "."), (";", "."), ("--", "."), ("a", "?"), ("a", "!"), ("a", "word")):
         text = f"(S (NP (DT The) (NN dog)) (VP (VBD saw) (NP ({mark} {mark}) (NN man))) (. {end}))"
         wrong.append(bracketed(text, [0, 1, 1, 1, 1, 1], ["root", *["dep"] * 5]))
-    assert noticing.plain_sentences(Parses.of([*good, *wrong])).tolist() == [0, 2]
+    assert noticing.distinct_sentences(Parses.of([*good, *wrong])).tolist() == [0, 2]
 
 
 def test_sentences_come_back_whole(sentences):

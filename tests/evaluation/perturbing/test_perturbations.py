@@ -59,6 +59,13 @@ MADE = {
         "The black dog saw the black cat .": None,
         "The many dogs saw the old cats .": None,
     },
+    "swapped-nouns": {
+        "The dog killed the old man .": "The old man killed the dog .",
+        "A dog sleeps on the bench .": "The bench sleeps on a dog .",
+        "She saw a dog on the old bench .": "She saw the old bench on a dog .",
+        "She moved from Paris to Rome .": "She moved from Rome to Paris .",
+        "The dogs killed the old man .": None,
+    },
     "negated": {
         "The dog will kill the man .": "The dog will not kill the man .",
         "The man is old .": "The man is not old .",
@@ -111,6 +118,15 @@ REFUSED = {
     ],
     "swapped-arguments": ["She killed the man .", "His dog killed the man .", "The man married the doctor ."],
     "swapped-modifiers": ["The old man slept .", "The old and happy man saw the black dog .", "The man saw the dog ."],
+    "swapped-nouns": [
+        "The dog and the cat slept .",
+        "She killed the man .",
+        "Every dog killed the man .",
+        "The man saw his dog .",
+        "In fact , the man slept .",
+        "The man slept last night .",
+        "The man who lives in a house sleeps .",
+    ],
     "numbers": ["One dog killed the man .", "The dog killed the man .", "He made a three days trip ."],
     "negated": [
         "The dog will not kill the man .",

@@ -1,0 +1,142 @@
+"""The sentences that rules make of a parsed corpus, as a source of the parsing job."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from structviews.corpus.format import BYTE_WORDS, MANIFEST, MODELS, PERTURBED
+from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.errors import InputError
+from structviews.evaluation.parses import Parses
+from structviews.evaluation.perturbing.altering import (
+    LONGEST,
+    SHORTEST,
+    are_plain,
+    check_english,
+    check_tags,
+    form_of,
+    spelling_of,
+)
+from structviews.evaluation.perturbing.perturbations import KINDS, Clause, Perturbation, Spelling
+from structviews.parsing.backends import TREEBANK
+from structviews.parsing.parser import Options
+from structviews.parsing.sources import ParseText
+from structviews.parsing.specification import factories
+from structviews.parsing.text import RawSentence, Repairs, file_state
+from structviews.runtime.files import file_hash
+
+
+def training_rules(names: Sequence[str] = ()) -> list[Perturbation]:
+    """The rules with these names, in the order of the table; by default all whose sentences are grammatical.
+
+    Raises:
+        InputError: if there is no such rule, or its sentences are not grammatical.
+    """
+    rules = [kind for kind in KINDS.values() if kind.grammatical]
+    for name in names:
+        if name not in (kind.name for kind in rules):
+            why = "makes ungrammatical sentences" if name in KINDS else "no such rule"
+            raise InputError(f"--rules {name}: {why}: choose from {', '.join(kind.name for kind in rules)}")
+    return [kind for kind in rules if not names or kind.name in names]
+
+
+def counts_by_rule(corpus: ParsedCorpus) -> dict[str, int]:
+    """How many sentences of a perturbed corpus each rule made."""
+    found = Counter(number for table in corpus.tables() for number in table["position"].to_numpy().tolist())
+    return {name: found[number] for number, name in enumerate(corpus.manifest["settings"]["rules"])}
+
+
+@dataclass
+class CorpusFile:
+    """The corpus as a file whose lines are its sentences; its manifest identifies all of it."""
+
+    path: Path
+    lines: int
+    fingerprint: str
+    state: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return str(self.path)
+
+    def changed(self) -> bool:
+        """Whether the corpus is another one now; its manifest is read again only if its ``file_state`` differs."""
+        manifest = self.path / MANIFEST
+        return file_state(manifest) != self.state and not (
+            manifest.is_file() and file_hash(manifest) == self.fingerprint
+        )
+
+
+class PerturbedSource:
+    """What each of ``rules`` makes of each plain English sentence of a corpus, and the ``work`` that parses it.
+
+    A sentence's ``document`` is the index of its source sentence, and its ``position`` the index of its rule. Random
+    choices depend on the seed, the rule's name and the source sentence alone.
+
+    Args:
+        corpus: with tags and both kinds of trees.
+        rules: see ``training_rules``.
+        seed: of the random choices.
+        parser: parses the new sentences; by default the corpus's own, or the built-in one if it came from a treebank.
+        device: of that parser.
+
+    Raises:
+        InputError: if the corpus is of another language, lacks trees or tags, or no rule fits any of its sentences.
+    """
+
+    def __init__(
+        self, corpus: ParsedCorpus, rules: Sequence[Perturbation], seed: int, parser: str = "", device: str = ""
+    ) -> None:
+        check_english(corpus)
+        self.corpus, self.rules, self.seed = corpus, rules, seed
+        own = corpus.parser["name"]
+        parser = parser or ("builtin" if own == TREEBANK else own)
+        models = Path(corpus.manifest.get(MODELS, ""))
+        options = Options(models=models if MODELS in corpus.manifest and models.is_dir() else None, device=device)
+        # A rule adds a few words: node numbers still fit in a byte.
+        self.work = ParseText(parser, factories(parser), options, tokenised=True, max_tokens=BYTE_WORDS, strict=False)
+        state = file_state(corpus.path / MANIFEST)
+        self.files = [CorpusFile(corpus.path, len(corpus), corpus.fingerprint, state)]
+        self.note, self.repairs = "", Repairs(options.language)  # there are none
+        if next(self.sentences(), None) is None:
+            raise InputError(
+                f"{corpus.path}: no sentence that can be altered by {', '.join(rule.name for rule in rules)}: "
+                "give a larger corpus, or other rules"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """The manifest's entries about the source, without those of the work."""
+        settings = {"rules": [rule.name for rule in self.rules], "seed": self.seed}
+        return {
+            "sources": self.corpus.manifest["sources"],
+            "settings": {"tokenised": True, "max_tokens": self.work.max_tokens, **settings},
+            PERTURBED: {"corpus": self.corpus.fingerprint, "keeps": [rule.keeps for rule in self.rules]},
+            **({MODELS: str(self.work.options.models)} if self.work.options.models else {}),
+        }
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        """How the corpus spells words."""
+        return spelling_of(self._parts())
+
+    def sentences(self) -> Iterator[RawSentence]:
+        """What the rules make of each sentence, in the order of the corpus and of the rules."""
+        spelling = self.spelling
+        for parses in self._parts():
+            for index in np.flatnonzero(are_plain(parses)).tolist():
+                clause, row = Clause(parses.sentence(index), spelling), int(parses.rows[index])
+                for number, rule in enumerate(self.rules):
+                    random = np.random.default_rng([self.seed, row, *rule.name.encode()])
+                    if words := form_of(clause, rule, random):
+                        yield RawSentence(row, number, row + 1, " ".join(words))
+
+    def _parts(self) -> Iterator[Parses]:
+        for parses in Parses.by_shard(self.corpus, SHORTEST, LONGEST):
+            check_tags(self.corpus, parses)
+            yield parses
