@@ -6,7 +6,7 @@ Shapes: B sentences in the batch, D dimension of a view's vector, T of the teach
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
@@ -147,7 +147,7 @@ class TaughtView(View):
         super().__init__()
         # In lists, so that they are not registered as parts of this module.
         self._learners, self._maps = [*learners], [maps]
-        self.dim = int(maps[0].out_features)
+        self.dim = cast("nn.Linear", maps[0]).out_features
         self.word_dim = learners[0][0].word_dim if learners else 0
 
     @property

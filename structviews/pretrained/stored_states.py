@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,7 @@ class Frozen(Protocol):
     """
 
     name: str
-    per_word: bool
+    per_word: ClassVar[bool]
 
     @property
     def dim(self) -> int:

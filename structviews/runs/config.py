@@ -120,7 +120,7 @@ class ObjectiveChoice(Settings):
     @property
     def reads_neighbours(self) -> bool:
         """Whether it learns from which sentences are neighbours in a text."""
-        return bool(OBJECTIVES[self.name].reads_neighbours(self.options))
+        return bool(OBJECTIVES[self.name].reads_neighbours(cast("Settings", self.options)))
 
 
 def _built(

@@ -9,9 +9,10 @@ import numpy as np
 from rich.console import Console
 
 from structviews.corpus.parsed_corpus import ParsedCorpus, find_corpus
-from structviews.encoding.kinds.baseline import BASELINE, RECIPES, TRANSFORMER, TransformerBaseline, WordBaseline
+from structviews.encoding.kinds.baseline import BASELINE, RECIPES, TransformerBaseline, WordBaseline
 from structviews.encoding.representation import reference_sentences, save_components
 from structviews.errors import InputError, unknown
+from structviews.pretrained.sentence_models import TRANSFORMER
 from structviews.runs import RUNS
 from structviews.runs.config import TrainConfig
 from structviews.runs.settings_file import KIND, PARSED, Parsed, save_config, write_settings

@@ -60,8 +60,13 @@ class Inputs:
         self.corpus = ParsedCorpus.open(config.data.corpus)
         perturbed, seed = config.data.perturbed, config.optimisation.seed
         self.pairs = Pairs.open(perturbed, self.corpus, seed) if perturbed else None
-        encoder, teacher = self.encoder and self.encoder.identity, self.teacher and self.teacher.described
-        self.parsed = Parsed.of(self.corpus, self.vectors, encoder, teacher, self.pairs and self.pairs.corpus)
+        self.parsed = Parsed.of(
+            self.corpus,
+            self.vectors,
+            self.encoder.identity if self.encoder else None,
+            self.teacher.described if self.teacher else None,
+            self.pairs.corpus if self.pairs else None,
+        )
 
     def words(self, config: TrainConfig) -> tuple[dict[str, Vocabulary], Tensor | None]:
         """The vocabulary of each channel, and the fixed channel's table ``(words, dim)``."""

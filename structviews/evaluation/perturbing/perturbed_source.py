@@ -26,7 +26,6 @@ from structviews.evaluation.perturbing.perturbations import KINDS, Clause, Pertu
 from structviews.parsing.backends import TREEBANK
 from structviews.parsing.parser import Options
 from structviews.parsing.sources import ParseText
-from structviews.parsing.specification import factories
 from structviews.parsing.text import RawSentence, Repairs, file_state
 from structviews.runtime.files import file_hash
 
@@ -100,7 +99,7 @@ class PerturbedSource:
         models = Path(corpus.manifest.get(MODELS, ""))
         options = Options(models=models if MODELS in corpus.manifest and models.is_dir() else None, device=device)
         # A rule adds a few words: node numbers still fit in a byte.
-        self.work = ParseText(parser, factories(parser), options, tokenised=True, max_tokens=BYTE_WORDS, strict=False)
+        self.work = ParseText(parser, options, tokenised=True, max_tokens=BYTE_WORDS)
         state = file_state(corpus.path / MANIFEST)
         self.files = [CorpusFile(corpus.path, len(corpus), corpus.fingerprint, state)]
         self.note, self.repairs = "", Repairs(options.language)  # there are none
