@@ -116,6 +116,7 @@ def _part(run: Path) -> dict[str, Any]:
         "vectors": config.words.vectors,
         "encoder": config.words.encoder,
         "contextual": CONTEXTUAL in config.words.channels,
+        "teacher": parsed.teacher,
         "composes": bool(parsed.vectors.get("sub_words")),
         "packed": bool(parsed.vectors.get("packed")),
         "language": parsed.parser.get("language", "en"),
