@@ -26,7 +26,6 @@ from structviews.objectives.objective import (
 from structviews.pretrained.loading import Blueprint
 from structviews.pretrained.states import ContextualWords
 from structviews.runs.config import TrainConfig
-from structviews.runs.settings_file import Parsed
 from structviews.views import VIEWS
 from structviews.views.view import Encoded, FixedWords, View, Words, WordTable, create_view
 from structviews.words import FIXED
@@ -232,19 +231,18 @@ def build_model(
     vocabularies: dict[str, Vocabulary],
     fixed: Tensor | None = None,
     encoder: Blueprint | None = None,
-    parsed: Parsed | None = None,
+    teacher_dim: int = 0,
     tree_backend: str = "level",
 ) -> Model:
     """A freshly initialised model with a ``Channel`` for each of the vocabularies.
 
-    ``fixed (words, dim)`` are the vectors of the fixed channel's words, if the run has that channel; ``parsed``
-    describes the run's teacher, if it has one.
+    ``fixed (words, dim)`` are the vectors of the fixed channel's words, if the run has that channel; ``teacher_dim``
+    is the dimension of the teacher's vectors, if the run has one.
 
     Raises:
         InputError: if the objective does not support the views, or the views the fixed vectors.
     """
     channels = {}
-    teacher_dim = parsed.teacher.get("dim", 0) if parsed else 0
     for name, vocabulary in vocabularies.items():
         counts = None if vocabulary.counts is None else torch.from_numpy(vocabulary.counts)
         vectors = fixed if name == FIXED else None

@@ -177,8 +177,6 @@ def learn_word_vectors(
     Example: structviews vectors corpus.parsed -o taught.vec --teacher sentence-transformers/all-MiniLM-L6-v2
     """
     from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.pretrained.sentence_models import Teacher
-    from structviews.pretrained.teacher_words import take_file
     from structviews.runtime.files import writing
     from structviews.words.learning import check_name, learn_file
 
@@ -192,6 +190,9 @@ def learn_word_vectors(
         progress.stage("counting the words")
         opened = ParsedCorpus.open(corpus)
         if teacher:
+            from structviews.pretrained.sentence_models import Teacher
+            from structviews.pretrained.teacher_words import take_file
+
             n_words = take_file(out, opened, config, Teacher.open(teacher), progress)
         else:
             n_words = learn_file(out, opened, config, progress)

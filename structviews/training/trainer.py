@@ -72,8 +72,9 @@ class Training:
             self.vocabularies[TRAINED] = source_words.extended(self.vocabularies[TRAINED])
             n_source_words = len(source_words)
         self.blueprint = Blueprint.of(encoder.folder) if encoder and config.reads_pieces else None
+        taught = self.inputs.parsed.teacher.get("dim", 0)
         with torch.device("meta"), Unfilled():  # which takes no memory itself
-            model = build_model(config, self.vocabularies, fixed, self.blueprint, self.inputs.parsed)
+            model = build_model(config, self.vocabularies, fixed, self.blueprint, taught)
         check_memory(
             f"hidden = {config.views.hidden}, word_dim = {config.words.dim}: training "
             f"{sum(p.numel() for p in model.parameters()):,} parameters",
@@ -84,9 +85,7 @@ class Training:
             else "lower --hidden, --word-dim or --vocabulary",
         )
         torch.manual_seed(config.optimisation.seed)
-        self.model = build_model(
-            config, self.vocabularies, fixed, self.blueprint, self.inputs.parsed, config.views.tree_backend
-        )
+        self.model = build_model(config, self.vocabularies, fixed, self.blueprint, taught, config.views.tree_backend)
         self.model.to(self.device)
         if encoder and self.blueprint and not begun:
             weights = load_encoder(encoder.folder).model.state_dict()

@@ -79,7 +79,8 @@ class TrainedEmbedder(Embedder):
         vocabularies = load_vocabularies(run, config, parsed)
         blueprint = Blueprint.read(run / ENCODER, REMEDY) if config.reads_pieces else None
         fixed = empty_table(vocabularies, parsed)
-        model = build_for_weights(run, lambda: build_model(config, vocabularies, fixed, blueprint, parsed))
+        taught = parsed.teacher.get("dim", 0)
+        model = build_for_weights(run, lambda: build_model(config, vocabularies, fixed, blueprint, taught))
         load_weights(run, model)
         vocabularies, vectors = open_further_words(run, config, parsed, model, vocabularies)
         embedder = cls(config, parsed, model, vocabularies, parser, blueprint)
