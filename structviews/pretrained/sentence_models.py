@@ -21,7 +21,7 @@ from structviews.pretrained.encoder_name import HUB_ID, TeacherModel
 from structviews.pretrained.loading import without_notices
 from structviews.runtime.device import best_device, move, multiplies_half
 from structviews.runtime.files import file_hash
-from structviews.runtime.wording import reason
+from structviews.runtime.wording import network_reason, reason
 
 TRANSFORMER = "sentence-transformers"
 CARD = "README.md"
@@ -131,5 +131,6 @@ def _fetched(name: str) -> Path:
         except ImportError:
             why = "no such folder, and huggingface_hub is not installed"
         except Exception as error:  # so many are those of the Hub's client and the network
-            why = f"neither a folder here nor a model of the Hugging Face Hub ({reason(error)})"
+            told = network_reason(error) or reason(error)
+            why = f"neither a folder here nor a model of the Hugging Face Hub ({told})"
     raise InputError(f"teacher = {name}: {why}: give the folder of a {TRANSFORMER} model, or its id on the Hub")
