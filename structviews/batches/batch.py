@@ -141,7 +141,8 @@ class Batch:
             ``ids``, as a vocabulary decides which words are equal.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         pieces: what a pretrained encoder reads of the sentences, on the CPU, if a view needs it.
-        teacher: ``(B, T)`` vectors of the sentences by a teacher, float16, if an objective needs them.
+        teacher: ``(B, T)`` vectors of the sentences by a teacher, float16, if an objective needs them; zeros for what
+            has no such vector.
         keeps: ``(B,)`` row of the sentence whose meaning each one keeps, -1 for most; None if none was perturbed.
         device: device of the tensors.
     """

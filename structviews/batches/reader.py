@@ -179,11 +179,20 @@ class CorpusReader:
             {column: np.concatenate([run.of(column) for run in runs]) for column in columns},
             same,
             pieces,
-            teacher=np.concatenate([self.teacher.shard(run.number)[run.start : run.stop] for run in runs])
-            if self.teacher
-            else None,
+            teacher=self._taught(runs, further),
             keeps=keeps,
         )
+
+    def _taught(self, runs: list[Run], further: Further | None) -> Array | None:
+        """A teacher's vectors: a form that keeps a sentence's meaning has that sentence's, one that does not zeros."""
+        if self.teacher is None:
+            return None
+        own = [run for run in runs if run.number < self.corpus.n_shards]
+        vectors = np.concatenate([self.teacher.shard(run.number)[run.start : run.stop] for run in own])
+        if further is None:
+            return vectors
+        of_forms = vectors[further.keeps] * (further.keeps >= 0)[:, None]
+        return np.concatenate([vectors, of_forms], dtype=vectors.dtype)
 
     def _look_up(self, name: str, runs: list[Run]) -> tuple[Array, Array | None]:
         """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``."""

@@ -73,7 +73,7 @@ class Context:
         same: ``(B,)`` integers, equal for sentences with equal tokens.
         next: ``(B,)`` next sentence in the document, -1 if there is none.
         words: the words of the sentences.
-        teacher: ``(B, T)`` vectors of the sentences by the run's teacher.
+        teacher: ``(B, T)`` vectors of the sentences by the run's teacher; zeros for what has none.
     """
 
     neighbours: Tensor

@@ -69,6 +69,9 @@ class TeacherAgreement(Objective):
     over the sentences, then over the views and, of several, their mean: the sum of the maps divided by their number,
     which the run has as a further encoder, ``teacher``.
 
+    Perturbed sentences take part: one that keeps the meaning of its sentence has that sentence's ``t``; one that does
+    not is no sentence to agree on, but one of those that the others are told apart from, with ``p_i(j) = 0``.
+
     Beside them there may be the objective ``pairwise`` between the views themselves.
     """
 
@@ -76,6 +79,7 @@ class TeacherAgreement(Objective):
     example: ClassVar[str] = "dep,const"
     Config = TeacherConfig
     extra_names: ClassVar[tuple[str, ...]] = ("teacher",)
+    takes_pairs: ClassVar[bool] = True
     report: ClassVar[str] = "loss {loss:.3f} (chance {chance_loss:.3f}), cosine with the teacher {teacher_cosine:.3f}"
     needs = frozenset({"teacher"})
 
@@ -98,20 +102,23 @@ class TeacherAgreement(Objective):
         mapped = [to_teacher(view) for to_teacher, view in zip(self.maps, views, strict=True)]
         students = [F.normalize(each, dim=1) for each in (mapped if len(mapped) == 1 else [*mapped, mean(mapped)])]
         teacher = F.normalize(context.teacher.to(views[0].dtype), dim=1)
-        cosines = torch.stack([(each * teacher).sum(dim=1).mean() for each in students])
+        known = teacher.any(dim=1)  # not of perturbed sentences that have another meaning
+        share = known.to(teacher.dtype) / known.sum().clamp(min=1)
+        cosines = torch.stack([(each * teacher).sum(dim=1) @ share for each in students])
         # KL(p_i || q_i), the mean over the sentences.
-        wanted = self._log_similarities(teacher)
+        wanted = self._log_similarities(teacher).where(known, MASKED).log_softmax(dim=1)
+        entropy = (wanted.exp() * wanted).sum(dim=1)
         found = [self._log_similarities(each) for each in students]
-        divergences = torch.stack([F.kl_div(each, wanted, reduction="batchmean", log_target=True) for each in found])
+        divergences = torch.stack([share @ (entropy - (wanted.exp() * each).sum(dim=1)) for each in found])
         loss = self.config.cosine_weight * (1 - cosines.mean()) + self.config.similarity_weight * divergences.mean()
         # Of equal vectors, whose cosines are 0 and whose similarities are all the same.
-        uniform = math.log(max(len(teacher) - 1, 1)) + (wanted.exp() * wanted).sum(dim=1).mean()
+        uniform = math.log(max(len(teacher) - 1, 1)) + share @ entropy
         metrics = {
             "loss": loss.detach(),
             "chance_loss": self.config.cosine_weight + self.config.similarity_weight * uniform,
             "teacher_cosine": cosines[-1].detach(),
             "teacher_divergence": divergences[-1].detach(),
-            "anchors": teacher.new_tensor(len(teacher)),
+            "anchors": known.sum(),
         }
         if self.pairwise:
             of_pairs, own = self.pairwise(views, context)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from corpora import opened, random_trees, small_config
+from perturbed import grammar_corpus, perturbed
 from tiny_encoders import encoder_folder
 
 from structviews.encoding.embedder import Embedder
@@ -19,7 +20,9 @@ from structviews.pretrained.alignment import as_texts
 from structviews.pretrained.sentence_models import PublishedModel, Teacher
 from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.runs.settings_file import load_run
+from structviews.training.checkpoint import Progress
 from structviews.training.loop import train
+from structviews.training.trainer import Training
 
 SENTENCES = [random_trees(words.split()) for words in ("topic1-2 of it .", "it .", "the topic3-1 and topic3-2")]
 
@@ -38,28 +41,31 @@ def formula(objective, views, teacher):
     weights, temperature = objective.config, objective.config.similarity_temperature
     mapped = [[mapped_by(each, v) for v in view.tolist()] for each, view in zip(objective.maps, views, strict=True)]
     n, teacher = len(teacher), teacher.tolist()
+    known = [i for i in range(n) if any(teacher[i])]
     together = [[sum(values) / len(mapped) for values in zip(*(m[i] for m in mapped), strict=True)] for i in range(n)]
 
-    def distribution(vectors, i):
-        scores = {j: math.exp(cosine(vectors[i], vectors[j]) / temperature) for j in range(n) if j != i}
+    def distribution(vectors, i, candidates):
+        scores = {j: math.exp(cosine(vectors[i], vectors[j]) / temperature) for j in candidates if j != i}
         return {j: score / sum(scores.values()) for j, score in scores.items()}
 
     total, students = 0.0, mapped if len(mapped) == 1 else [*mapped, together]
     for student in students:
-        for i in range(n):
-            p, q = distribution(teacher, i), distribution(student, i)
+        for i in known:
+            p, q = distribution(teacher, i, known), distribution(student, i, range(n))
             total += weights.cosine_weight * (1 - cosine(student[i], teacher[i]))
             total += weights.similarity_weight * sum(p[j] * math.log(p[j] / q[j]) for j in p)
-    return total / n / len(students)
+    return total / len(known) / len(students)
 
 
-@pytest.mark.parametrize("n_views", [1, 2])
-def test_the_loss_and_its_gradients_are_those_of_the_formula(n_views):
+@pytest.mark.parametrize(("n_views", "unknown"), [(1, []), (2, []), (2, [1, 4])])
+def test_the_loss_and_its_gradients_are_those_of_the_formula(n_views, unknown):
+    """Unknown are sentences without a vector of the teacher, which are only candidates."""
     config = TeacherConfig(cosine_weight=0.7, similarity_weight=1.3, similarity_temperature=0.4)
     inputs = Inputs(("seq",) * n_views, (4,) * n_views, teacher_dim=3)
     objective = TeacherAgreement(inputs, config).double()
     views = [torch.randn(5, 4, dtype=torch.float64, requires_grad=True) for _ in range(n_views)]
     teacher = torch.randn(5, 3, dtype=torch.float64)
+    teacher[unknown] = 0
     context = Context(torch.full((5, 1), -1), teacher=teacher)
     loss, _ = objective(views, context)
     assert loss.item() == pytest.approx(formula(objective, views, teacher), abs=1e-9)
@@ -101,6 +107,24 @@ def test_the_views_in_the_teachers_space_are_an_encoder_of_the_run(taught):
     encoder = SentenceEncoder(alone)
     encoder(SENTENCES).sum().backward()
     assert all(weight.grad is not None and weight.grad.any() for weight in maps.parameters())
+
+
+def test_perturbed_sentences_keep_their_sentences_vector_or_have_none(place, tmp_path):
+    corpus = grammar_corpus(tmp_path / "x.parsed", sentences=60)
+    altered, teacher = perturbed(corpus), Teacher.open(str(place / "teacher" / "tiny"))
+    stored = StoredStates(corpus, teacher)
+    store_states(corpus, teacher, lambda sentences, size: None)
+    names = {"objective": "teacher", "teacher": str(place / "teacher" / "tiny"), "perturbed": str(altered.path)}
+    training = Training(small_config(corpus.path, tmp_path / "run", ("dep", "seq"), **names))
+    batch = next(training.steps(Progress())).batches[0]
+    n = int((batch.document >= 0).sum())
+    assert 0 < n < len(batch)
+    every = np.concatenate([stored.shard(number) for number in range(corpus.n_shards)])
+    assert {tuple(row) for row in batch.teacher[:n].tolist()} <= {tuple(row) for row in every.tolist()}
+    assert (batch.keeps[n:] >= 0).any()
+    for row, kept in enumerate(batch.keeps[n:].tolist(), n):
+        assert torch.equal(batch.teacher[row], batch.teacher[kept] if kept >= 0 else torch.zeros(32).half())
+    assert training.losses(batch)[0].isfinite()
 
 
 def test_a_run_says_whose_student_it_is(taught):
