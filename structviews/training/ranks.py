@@ -115,7 +115,8 @@ class Ranks:
         if self.count == 1:
             return list(views), context
         # What differs between ranks, but for the lengths of sentences, which are on the CPU.
-        names, of_words = ("neighbours", "same", "next"), ("distinct", "inverse", "sentence", "vectors")
+        names = ("neighbours", "same", "next", "teacher")
+        of_words = ("distinct", "inverse", "sentence", "vectors")
         shared = {name: tensor for name in names if (tensor := getattr(context, name)) is not None}
         if context.words is not None:
             shared |= {name: tensor for name in of_words if (tensor := getattr(context.words, name)) is not None}
