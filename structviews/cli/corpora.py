@@ -211,7 +211,7 @@ def perturb_corpus(
         source = PerturbedSource(opened, training_rules(options.names_in(rules)), seed, parser, device)
         made, already = parse_corpus(source, out, workers=workers, console=errors)
     of = f"{counted(len(made), 'sentence')} made of {made.manifest['documents']:,} of {len(opened):,}"
-    by_rule = ", ".join(f"{count:,} {name}" for name, count in counts_by_rule(made).items())
+    by_rule = ", ".join(f"{count:,} {name}" for name, count in counts_by_rule(made).items() if count)
     say(f"{out}{' already exists' if already else ''}: {of}: {by_rule}; {summary(made)}")
     flags = f"--corpus {typeable(corpus)} --perturbed {typeable(out)}"
     suggest("Next, train on both:", f"structviews train --views dep,const {flags}")
