@@ -141,7 +141,7 @@ def training_jobs(config: Path | None, recipe: str | None, flags: Mapping[str, A
 
 
 # Flags of the training of word vectors.
-TRAINED_BY = {"window", "negative", "epochs", "workers", "seed"}
+TRAINED_BY = {"window", "negative", "workers"}
 
 
 @app.command("vectors")
@@ -161,7 +161,7 @@ def learn_word_vectors(
         str,
         typer.Option(
             metavar="TEACHER",
-            help="Instead of training, take this sentence-transformers model's vectors of the words.",
+            help="Take this sentence-transformers model's vectors of the words, and train them for --epochs (0).",
         ),
     ] = "",
     flags: Mapping[str, Any] = NO_FLAGS,
@@ -170,7 +170,8 @@ def learn_word_vectors(
 
     The fixed channel and the baselines read them.
     If training is stopped, run the same command again to resume after the last finished epoch.
-    A teacher's vectors are reduced to --dim dimensions and weighted by smooth inverse frequency: average them.
+    A teacher's vectors are reduced to --dim dimensions and weighted by smooth inverse frequency: average them. With
+    --epochs they are trained, too: their mean is to agree with the teacher's vector of the sentence.
 
     Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
 
@@ -183,19 +184,26 @@ def learn_word_vectors(
     check_writable(out)
     config = Word2VecConfig(**flags)
     for name in flags.keys() & TRAINED_BY if teacher else ():
-        raise InputError(f"--teacher takes no --{name}, as nothing is trained: leave one of them out")
-    job = ("reading", "words") if teacher else ("learning", "sentences")
+        raise InputError(f"--teacher takes no --{name}, which skip-gram has: leave one of them out")
+    epochs = config.epochs if "epochs" in flags else 0
+    job = ("reading", "words") if teacher and not epochs else ("learning", "sentences")
     check_name(out, config)
-    with resuming(), writing(out), rate_bar(errors, *job) as progress:
-        progress.stage("counting the words")
-        opened = ParsedCorpus.open(corpus)
+    with resuming(), writing(out):
+        opened, taught_by = ParsedCorpus.open(corpus), None
         if teacher:
             from structviews.pretrained.sentence_models import Teacher
             from structviews.pretrained.teacher_words import take_file
+            from structviews.training.loop import read_by
 
-            n_words = take_file(out, opened, config, Teacher.open(teacher), progress)
-        else:
-            n_words = learn_file(out, opened, config, progress)
+            taught_by = Teacher.open(teacher)
+            if epochs:
+                read_by(taught_by, opened, errors)
+        with rate_bar(errors, *job) as progress:
+            progress.stage("counting the words")
+            if taught_by:
+                n_words = take_file(out, opened, config, taught_by, epochs, progress)
+            else:
+                n_words = learn_file(out, opened, config, progress)
     say(f"{out}: {counted(n_words, 'word')}, {counted(config.dim, 'dimension')}")
     channel = f"--channels fixed --vectors {typeable(out)}"
     suggest("Next, train on these words:", f"structviews train --views dep,const {channel}")

@@ -1,23 +1,35 @@
-"""A teacher's vectors of single words: a file of word vectors without training.
+"""A teacher's words: its vectors of single words, and such that their mean is its vector of a sentence.
 
 Shapes: V words, d dimensions of a vector, T of the teacher's.
 """
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import nn
 
+from structviews.batches.reader import CorpusReader, epoch_batches, n_batches, prefetch
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
+from structviews.objectives.objective import Context, Inputs
+from structviews.objectives.teacher import TeacherAgreement, TeacherConfig
 from structviews.pretrained.sentence_models import Teacher
+from structviews.pretrained.stored_states import StoredStates
+from structviews.runtime.seals import read_tensors, write_arrays
 from structviews.runtime.terminal import OnProgress
-from structviews.words.learning import check_name, new_model, write_model
+from structviews.training.optimiser import LazyAdam
+from structviews.words.learning import REMEDY, check_name, new_model, write_model
 from structviews.words.sub_words import SubWords, hashed_ngrams
-from structviews.words.vocabulary import smooth_inverse
+from structviews.words.vocabulary import UNKNOWN, Vocabulary, smooth_inverse
 from structviews.words.word_settings import Word2VecConfig
 
+WORDS = "words"
+# Of the training: sentences in a batch, and the highest learning rates, to which they rise over the first steps.
+BATCH, RATES, WARM_UP = 1024, {WORDS: 2e-3, "map": 1e-3}, 100
 # Words that a teacher reads at once.
 AT_ONCE = 2048
 # Of 52,351 words with 60,000 rows, a tenth that is left out of the fit is composed at a mean cosine of 0.54.
@@ -25,29 +37,47 @@ RIDGE, ITERATIONS, TINY = 0.03, 15, 1e-30
 
 
 def take_file(
-    out: Path, corpus: ParsedCorpus, config: Word2VecConfig, teacher: Teacher, progress: OnProgress | None = None
+    out: Path,
+    corpus: ParsedCorpus,
+    config: Word2VecConfig,
+    teacher: Teacher,
+    epochs: int = 0,
+    progress: OnProgress | None = None,
 ) -> int:
-    """Write a teacher's vectors of a corpus's words to a file, see ``write_model``; return the number of words."""
+    """Write a teacher's vectors of a corpus's words to a file, see ``write_model``; return the number of words.
+
+    If it is interrupted, the same call resumes after the last finished epoch, which ``.NAME.state`` beside the file
+    holds until the end.
+    """
     check_name(out, config)
-    model = taught_model(corpus, config, teacher, progress)
+    state = out.with_name(f".{out.name}.state")
+    model = taught_model(corpus, config, teacher, epochs, state, progress)
     write_model(out, model)
+    state.unlink(missing_ok=True)
     return len(model.wv)
 
 
 def taught_model(
-    corpus: ParsedCorpus, config: Word2VecConfig, teacher: Teacher, progress: OnProgress | None = None
+    corpus: ParsedCorpus,
+    config: Word2VecConfig,
+    teacher: Teacher,
+    epochs: int,
+    state: Path,
+    progress: OnProgress | None = None,
 ) -> Any:
     """A teacher's vectors of single words, as a bag of words needs them (after model2vec, Tulkens and van Dongen 2024).
 
     They are centred, reduced to their first d principal components, and weighted by the smooth inverse frequency
-    a / (a + p(w)) of each word (Arora et al. 2017, algorithm 1), so that their plain mean is a sentence's vector.
-    N-grams get the vectors whose means are nearest to the words', which are not weighted: further words are rare.
+    a / (a + p(w)) of each word (Arora et al. 2017, algorithm 1), so that their plain mean is a sentence's vector. Then
+    they are trained for some ``epochs``, see ``Sentences``. N-grams get the vectors whose means are nearest to the
+    words', without the weights: further words are rare.
 
     Returns:
         gensim's ``Word2Vec`` or ``FastText``, words by descending frequency.
 
     Raises:
-        InputError: if gensim is missing, no word is frequent enough, or the teacher has fewer dimensions.
+        InputError: if gensim is missing, no word is frequent enough, the teacher has fewer dimensions, or its vectors
+            of the corpus's sentences, which the training needs, are not stored.
     """
     if config.dim > teacher.dim:
         raise InputError(f"dim = {config.dim}: more than the {teacher.dim} dimensions of {teacher.name}: lower --dim")
@@ -55,11 +85,20 @@ def taught_model(
     words: list[str] = model.wv.index_to_key
     for start in range(0, len(words), AT_ONCE):
         found.append(teacher.states([[word] for word in words[start : start + AT_ONCE]]).cpu().numpy())
-        if progress:
+        if progress and not epochs:
             progress(min(start + AT_ONCE, len(words)), len(words))
-    vectors = principal(np.concatenate(found), config.dim)
-    counts = np.array([model.wv.get_vecattr(word, "count") for word in words])
-    weighted = smooth_inverse(counts / model.corpus_total_words)[:, None] * vectors
+    alone = np.concatenate(found)
+    centred = alone - alone.mean(axis=0)
+    directions = principal(centred, config.dim)
+    vectors = centred @ directions
+    counts = np.array([model.wv.get_vecattr(word, "count") for word in words])[:, None]
+    weights = smooth_inverse(counts / model.corpus_total_words).astype(np.float32)
+    weighted = weights * vectors
+    if epochs:
+        sentences = Sentences(corpus, Vocabulary([UNKNOWN, *words], uncased=config.lower_case), teacher, config.seed)
+        mapped = sentences.trained(weighted, directions, epochs, state, progress)
+        weighted = mapped @ principal(np.sqrt(counts) * mapped, config.dim)  # of the words of a text
+        vectors = weighted / weights
     model.init_weights()
     if not config.subwords:
         model.wv.vectors[:] = weighted
@@ -73,11 +112,89 @@ def taught_model(
     return model
 
 
+class Sentences:
+    """A corpus's sentences with a teacher's vectors, which words are trained on.
+
+    A linear map of the mean of a sentence's words is to agree with the teacher's vector as the objective ``teacher``
+    says; known words alone count. This is what a static table can keep of the teacher (tokenlearn, Tulkens and van
+    Dongen 2024).
+
+    Raises:
+        InputError: if the teacher's vectors of the sentences are not stored.
+    """
+
+    def __init__(self, corpus: ParsedCorpus, vocabulary: Vocabulary, teacher: Teacher, seed: int):
+        stored = StoredStates.find(corpus, teacher)
+        if stored is None:
+            raise InputError(
+                f"{corpus.path}: the teacher has not read all its sentences yet: run "
+                f"`structviews corpus states {corpus.path} --teacher {teacher.name}`"
+            )
+        self.reader = CorpusReader(corpus, {WORDS: vocabulary}, (), teacher=stored)
+        self.seed = seed
+        self._of = [corpus.fingerprint, teacher.about, seed]
+
+    def trained(
+        self, words: np.ndarray, directions: np.ndarray, epochs: int, state: Path, progress: OnProgress | None
+    ) -> np.ndarray:
+        """Words' vectors ``(V, d)``, trained and mapped to the teacher's space ``(V, T)``, where their means agree.
+
+        The map begins as the ``directions (T, d)`` that the words were reduced to. The checkpoint file ``state`` is
+        written after each epoch, and the same call resumes from it.
+        """
+        size, dim = words.shape
+        table = nn.EmbeddingBag(size + 1, dim, mode="mean", sparse=True, padding_idx=0)
+        inputs = Inputs(views=(WORDS,), dims=(dim,), teacher_dim=len(directions))
+        agreement = TeacherAgreement(inputs, TeacherConfig())
+        (to_teacher,) = agreement.maps
+        agreement.maps[0].bias = None  # the mean of mapped words is the mapped mean
+        learnt = {WORDS: table.weight, "map": to_teacher.weight}
+        with torch.no_grad():
+            table.weight[0] = 0
+            table.weight[1:] = torch.from_numpy(words)
+            to_teacher.weight.copy_(torch.from_numpy(directions))
+        optimiser = LazyAdam([{"params": [learnt[name]], "name": name} for name in learnt], 0)
+        of = json.dumps([*self._of, epochs, *words.shape])
+        rows = np.arange(len(self.reader))
+        ends = np.cumsum([n_batches(len(rows), BATCH, self.seed, epoch) for epoch in range(epochs)]).tolist()
+        for epoch in range(_restored(learnt, optimiser, state, of), epochs):
+            drawn = epoch_batches(rows, BATCH, self.seed, epoch, shuffled=True)
+            for step, batch in enumerate(prefetch(map(self.reader.batch, drawn)), [0, *ends][epoch]):
+                for group in optimiser.param_groups:
+                    group["lr"] = RATES[group["name"]] * min(1, (step + 1) / WARM_UP) * (1 - step / ends[-1])
+                ids = batch.ids[WORDS]
+                means = table(ids.distinct[ids.inverse], batch.offsets[:-1])
+                loss, _ = agreement([means], Context(batch.position[:, None], teacher=batch.teacher))
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                if progress:
+                    progress(len(rows) * (step + 1) // ends[-1], len(rows))
+            moments = {f"{name} {key}": each for name in learnt for key, each in optimiser.state[learnt[name]].items()}
+            write_arrays(state, learnt | moments, {"of": of, "done": epoch + 1})
+        return (table.weight[1:] @ to_teacher.weight.T).detach().numpy()
+
+
+def _restored(learnt: dict[str, torch.Tensor], optimiser: LazyAdam, state: Path, of: str) -> int:
+    """Load a checkpoint; the number of epochs done, 0 if there is none, or one that is not ``of`` the same training."""
+    try:
+        tensors, notes = read_tensors(state, REMEDY)
+    except InputError:  # missing, or damaged
+        return 0
+    if notes["of"] != of:
+        return 0
+    with torch.no_grad():
+        for name, parameter in learnt.items():
+            parameter.copy_(tensors[name])
+            moments = {key.removeprefix(f"{name} "): each.clone() for key, each in tensors.items() if f"{name} " in key}
+            optimiser.state[parameter] = moments
+    return int(notes["done"])
+
+
 def principal(vectors: np.ndarray, dim: int) -> np.ndarray:
-    """Vectors ``(V, T)``, centred, by their first principal components ``(V, dim)``, float32."""
-    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
-    _, directions = np.linalg.eigh(centred.T @ centred)  # in ascending order of variance
-    return (centred @ directions[:, ::-1][:, :dim]).astype(np.float32)
+    """The first directions ``(T, dim)``, float32, of vectors ``(V, T)``: those of the greatest mean square."""
+    product = vectors.T.astype(np.float64) @ vectors.astype(np.float64)
+    return np.linalg.eigh(product)[1][:, ::-1][:, :dim].astype(np.float32)  # eigh's are in ascending order
 
 
 def fit_ngrams(sub_words: SubWords, words: Sequence[str], vectors: np.ndarray) -> None:

@@ -1,15 +1,20 @@
-"""A teacher's words: as reduced and weighted by hand, in both formats, with n-grams fitted to them."""
+"""A teacher's words: as reduced and weighted by hand, in both formats; trained as in loops; with n-grams fitted."""
 
 import numpy as np
 import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from corpora import opened, topic_corpus
 from tiny_encoders import published_model
 
+from structviews.batches.reader import epoch_batches
+from structviews.pretrained import teacher_words
 from structviews.pretrained.sentence_models import Teacher
-from structviews.pretrained.teacher_words import RIDGE, fit_ngrams, principal, take_file
+from structviews.pretrained.stored_states import store_states
+from structviews.pretrained.teacher_words import RIDGE, Sentences, fit_ngrams, take_file
 from structviews.words.sub_words import SubWords, hashed_ngrams
 from structviews.words.vector_files import WordVectors
-from structviews.words.vocabulary import count_words
+from structviews.words.vocabulary import UNKNOWN, Vocabulary, count_words
 from structviews.words.word_settings import Word2VecConfig
 
 pytest.importorskip("gensim", reason="needs structviews[vectors]")
@@ -37,7 +42,9 @@ def test_a_file_has_the_teachers_words(place, tmp_path, name, subwords):
     corpus, teacher = opened(place / "x.parsed"), Teacher.open(str(place / "tiny"))
     config = Word2VecConfig(dim=6, min_count=3, subwords=subwords, lower_case=True)
     steps = []
-    count = take_file(tmp_path / name, corpus, config, teacher, lambda done, total: steps.append((done, total)))
+    count = take_file(
+        tmp_path / name, corpus, config, teacher, progress=lambda done, total: steps.append((done, total))
+    )
     counts = count_words(corpus, uncased=True)
     vectors = WordVectors.open(tmp_path / name)
     words = vectors.words.to_pylist()
@@ -49,9 +56,83 @@ def test_a_file_has_the_teachers_words(place, tmp_path, name, subwords):
     assert has_vector.tolist() == [bool(subwords)]
 
 
+def sentences_of(place, words):
+    """A corpus's sentences as lists of the words that have a vector, and the teacher's vectors of them."""
+    corpus, teacher = opened(place / "x.parsed"), Teacher.open(str(place / "tiny"))
+    store_states(corpus, teacher, lambda *_: None)
+    texts = [corpus.sentence(row).tokens for row in range(len(corpus))]
+    known = [[words.index(token.lower()) for token in text if token.lower() in words] for text in texts]
+    return corpus, teacher, known, F.normalize(teacher.states(texts).half().float(), dim=1)
+
+
+def test_training_is_that_of_loops(place, tmp_path, monkeypatch):
+    """Two epochs beside the formula of the objective, sentence by sentence, with PyTorch's own Adam for sparse rows."""
+    for name, value in (("BATCH", 16), ("WARM_UP", 3), ("RATES", {"words": 0.05, "map": 0.02})):
+        monkeypatch.setattr(teacher_words, name, value)
+    counts = count_words(opened(place / "x.parsed"), uncased=True)
+    words = sorted(word for word, n in counts.items() if n >= 3)
+    corpus, teacher, known, wanted = sentences_of(place, words)
+    rng = np.random.default_rng(3)
+    start, directions = (rng.standard_normal(shape).astype(np.float32) for shape in ((len(words), 6), (32, 6)))
+    sentences = Sentences(corpus, Vocabulary([UNKNOWN, *words], uncased=True), teacher, 5)
+    found = sentences.trained(start, directions, 2, tmp_path / "state", None)
+    table = torch.nn.Embedding.from_pretrained(torch.from_numpy(start), freeze=False, sparse=True)
+    to_teacher = torch.nn.Parameter(torch.from_numpy(directions.copy()))
+    sparse, dense = torch.optim.SparseAdam(table.parameters(), 1), torch.optim.Adam([to_teacher], 1)
+    batches = [
+        rows for epoch in range(2) for rows in epoch_batches(np.arange(len(corpus)), 16, 5, epoch, shuffled=True)
+    ]
+    for number, rows in enumerate(batches):
+        scale = min(1, (number + 1) / 3) * (1 - number / len(batches))
+        sparse.param_groups[0]["lr"], dense.param_groups[0]["lr"] = 0.05 * scale, 0.02 * scale
+        means = torch.stack([table(torch.tensor(known[row])).mean(dim=0) for row in rows])
+        mapped, taught = F.normalize(means @ to_teacher.T, dim=1), wanted[rows]
+        loss = 1 - (mapped * taught).sum(dim=1).mean()
+        for i in range(len(rows)):
+            others = [j for j in range(len(rows)) if j != i]
+            p, q = ((each[others] @ each[i] / 0.05).log_softmax(dim=0) for each in (taught, mapped))
+            loss = loss + (p.exp() * (p - q)).sum() / len(rows)
+        sparse.zero_grad()
+        dense.zero_grad()
+        loss.backward()
+        sparse.step()
+        dense.step()
+    np.testing.assert_allclose(found, (table.weight @ to_teacher.T).detach().numpy(), atol=2e-4)
+    assert np.abs(found - start @ directions.T).max() > 0.01
+
+
+def test_trained_words_agree_better_and_resume(place, tmp_path, monkeypatch):
+    words = sorted(word for word, n in count_words(opened(place / "x.parsed"), uncased=True).items() if n >= 3)
+    corpus, teacher, known, wanted = sentences_of(place, words)
+    monkeypatch.setattr(teacher_words, "BATCH", 16)
+    config = Word2VecConfig(dim=16, min_count=3, subwords=50, lower_case=True)
+
+    def divergence(path):
+        """Of the means' cosines with one another from the teacher's."""
+        vectors = WordVectors.open(path).read(words)[1]
+        means = F.normalize(torch.stack([torch.from_numpy(vectors[own]).mean(dim=0) for own in known]), dim=1)
+        return (means @ means.T - wanted @ wanted.T).square().mean()
+
+    for epochs in (0, 1, 3):
+        take_file(tmp_path / f"{epochs}.bin", corpus, config, teacher, epochs)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.bin", "1.bin", "3.bin"]
+    assert divergence(tmp_path / "3.bin") < divergence(tmp_path / "1.bin") < divergence(tmp_path / "0.bin")
+
+    def stop(done, total):
+        if 2 * done > total:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take_file(tmp_path / "again.bin", corpus, config, teacher, 3, stop)
+    steps = []
+    take_file(tmp_path / "again.bin", corpus, config, teacher, 3, lambda *step: steps.append(step))
+    assert steps[0][0] > len(corpus) // 3  # after the first epoch
+    assert (tmp_path / "again.bin").read_bytes() == (tmp_path / "3.bin").read_bytes()
+
+
 def test_ngrams_are_those_of_ridge_regression():
     words = ["abcd", "bcde", "cdef", "abc", "xyz", "wxyz"]
-    vectors = principal(np.random.default_rng(0).standard_normal((6, 5)), 3)
+    vectors = np.random.default_rng(0).standard_normal((6, 3))
     sub_words = SubWords(np.ones((8, 3), np.float32), None, 3, 4)
     fit_ngrams(sub_words, words, vectors)
     means = np.zeros((len(words), 8))
@@ -72,7 +153,5 @@ def test_the_command_and_what_it_refuses(place, command, monkeypatch):
     assert (code, errors.splitlines()[-1]) == (
         2, f"error: dim = 300: more than the 32 dimensions of {teacher}: lower --dim"
     )  # fmt: skip
-    code, _, errors = command("vectors", corpus, "-o", "u.vec", "--teacher", teacher, "--epochs", 3)
-    assert (code, errors) == (
-        2, "error: --teacher takes no --epochs, as nothing is trained: leave one of them out\n"
-    )  # fmt: skip
+    code, _, errors = command("vectors", corpus, "-o", "u.vec", "--teacher", teacher, "--window", 3)
+    assert (code, errors) == (2, "error: --teacher takes no --window, which skip-gram has: leave one of them out\n")
