@@ -4,7 +4,7 @@ A channel is a complete model with its own words, encoders and objective. Channe
 trees; their vectors are concatenated.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -127,17 +127,20 @@ class Channel(nn.Module):
     ) -> list[Encoded]:
         """Encode a batch with each of ``encoders``, or those with the ``chosen`` indices; see ``View.forward``."""
         tables = [*self.tables, *[self.tables[0]] * len(self.objective.extra_names)]
-        return [
-            view(words, batch, ids, states)
-            for number, (view, words) in enumerate(zip(self.encoders(), tables, strict=True))
-            if chosen is None or number in chosen
-        ]
+        encoded: dict[View, Encoded] = {}
+        for number, (view, words) in enumerate(zip(self.encoders(encoded), tables, strict=True)):
+            if chosen is None or number in chosen:
+                encoded[view] = view(words, batch, ids, states)
+        return [*encoded.values()]
 
-    def encoders(self) -> list[View]:
-        """The views, then those that the objective trains and adds to the run, which read the first view's words."""
+    def encoders(self, encoded: Mapping[View, Encoded] | None = None) -> list[View]:
+        """The views, then those that the objective trains and adds to the run, which read the first view's words.
+
+        What views in ``encoded`` make of the batch is not computed again.
+        """
         views = cast("list[View]", [*self.views])
         learners = [(view, table) for view, table in zip(views, self.tables, strict=True) if view.learns]
-        return [*views, *self.objective.extra_views(learners).values()]
+        return [*views, *self.objective.extra_views(learners, encoded).values()]
 
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
         """The batch's context for the objective, with its words if the objective reads them."""

@@ -5,7 +5,7 @@ vocabulary, D dimension of a sentence vector, X dimension of a word vector.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -145,7 +145,9 @@ class Generative(Objective):
             step = _gram(u) @ u if len(u) <= u.shape[1] else u @ _gram(u)
             u.mul_(1 + self.parseval).sub_(step, alpha=self.parseval)
 
-    def extra_views(self, learners: Sequence[tuple[View, Words]] = ()) -> dict[str, View]:
+    def extra_views(
+        self, learners: Sequence[tuple[View, Words]] = (), encoded: Mapping[View, Encoded] | None = None
+    ) -> dict[str, View]:
         return {"linear": LinearView(self.decoder)}
 
 

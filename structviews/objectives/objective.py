@@ -21,7 +21,7 @@ from structviews.runtime.arrays import Array
 from structviews.settings import Settings
 
 if TYPE_CHECKING:
-    from structviews.views.view import View, Words
+    from structviews.views.view import Encoded, View, Words
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,13 @@ class Objective(nn.Module, ABC):
         """Whether it learns, with these settings, from which sentences are neighbours in a text."""
         return True
 
-    def extra_views(self, learners: "Sequence[tuple[View, Words]]" = ()) -> "dict[str, View]":
+    def extra_views(
+        self, learners: "Sequence[tuple[View, Words]]" = (), encoded: "Mapping[View, Encoded] | None" = None
+    ) -> "dict[str, View]":
         """Additional encoders that result from training with this objective, by name.
 
-        ``learners`` are the views that it scores, each with its word table.
+        ``learners`` are the views that it scores, each with its word table; what those in ``encoded`` make of the batch
+        is there already.
         """
         return {}
 

@@ -4,7 +4,7 @@ Shapes: B sentences in the batch, D dimension of a view's vector, T of the teach
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
@@ -133,8 +133,10 @@ class TeacherAgreement(Objective):
         scores = vectors @ vectors.T / self.config.similarity_temperature
         return scores.fill_diagonal_(MASKED).log_softmax(dim=1)
 
-    def extra_views(self, learners: Sequence[tuple[View, Words]] = ()) -> dict[str, View]:
-        return {"teacher": TaughtView(learners, self.maps)}
+    def extra_views(
+        self, learners: Sequence[tuple[View, Words]] = (), encoded: Mapping[View, Encoded] | None = None
+    ) -> dict[str, View]:
+        return {"teacher": TaughtView(learners, self.maps, {} if encoded is None else encoded)}
 
 
 def mean(vectors: Sequence[Tensor]) -> Tensor:
@@ -148,12 +150,13 @@ class TaughtView(View):
     Args:
         learners: the views, each with its word table.
         maps: their linear maps.
+        encoded: what some of the views make of the batch.
     """
 
-    def __init__(self, learners: Sequence[tuple[View, Words]], maps: nn.ModuleList):
+    def __init__(self, learners: Sequence[tuple[View, Words]], maps: nn.ModuleList, encoded: Mapping[View, Encoded]):
         super().__init__()
         # In lists, so that they are not registered as parts of this module.
-        self._learners, self._maps = [*learners], [maps]
+        self._learners, self._maps, self._encoded = [*learners], [maps], encoded
         self.dim = cast("nn.Linear", maps[0]).out_features
         self.word_dim = learners[0][0].word_dim if learners else 0
 
@@ -173,8 +176,8 @@ class TaughtView(View):
 
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         (maps,) = self._maps
-        encoded = [view(own, batch, ids).vector for view, own in self._learners]
-        vector = mean([to_teacher(each) for to_teacher, each in zip(maps, encoded, strict=True)])
+        encoded = [self._encoded.get(view) or view(own, batch, ids) for view, own in self._learners]
+        vector = mean([to_teacher(each.vector) for to_teacher, each in zip(maps, encoded, strict=True)])
         if not states:
             return Encoded(vector)
         return Encoded(vector, vector, torch.arange(len(vector) + 1, device=vector.device))

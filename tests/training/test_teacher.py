@@ -94,8 +94,13 @@ def test_the_views_in_the_teachers_space_are_an_encoder_of_the_run(taught):
     run, _ = taught
     embedder = Embedder.load(run)
     assert embedder.view_names == ["dep", "avg", "teacher"]
-    dep, avg, together = (torch.from_numpy(each) for each in embedder.encode_views(SENTENCES))
     (_, channel), *_ = embedder.model.each()
+    calls = []
+    for view in channel.views:
+        view.register_forward_hook(lambda view, *_: calls.append(view))
+    embedder.encode_views(SENTENCES[:1])
+    assert calls == [*channel.views]  # each once, not again for the further one
+    dep, avg, together = (torch.from_numpy(each) for each in embedder.encode_views(SENTENCES))
     maps = channel.objective.maps
     with torch.no_grad():
         torch.testing.assert_close(together, (maps[0](dep) + maps[1](avg)) / 2)
