@@ -183,11 +183,15 @@ class Model(nn.Module):
     def context(self, batch: Batch, distance: int) -> Context:
         """Which sentences of a batch are each other's context, see ``context_indices`` and ``with_paraphrases``."""
         neighbours = context_indices(batch.document, batch.position, distance)
+        if batch.source is not None and batch.changed is not None:
+            neighbours = with_paraphrases(neighbours, batch.source.masked_fill(batch.changed, -1))
         return Context(
-            neighbours=neighbours if batch.keeps is None else with_paraphrases(neighbours, batch.keeps),
+            neighbours=neighbours,
             same=batch.same if "same" in self.context_needs else None,
             next=next_indices(batch.document, batch.position) if "next" in self.context_needs else None,
             teacher=batch.teacher if "teacher" in self.context_needs else None,
+            source=batch.source,
+            changed=batch.changed,
         )
 
     def losses(

@@ -141,9 +141,10 @@ class Batch:
             ``ids``, as a vocabulary decides which words are equal.
         same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
         pieces: what a pretrained encoder reads of the sentences, on the CPU, if a view needs it.
-        teacher: ``(B, T)`` vectors of the sentences by a teacher, float16, if an objective needs them; zeros for what
-            has no such vector.
-        keeps: ``(B,)`` row of the sentence whose meaning each one keeps, -1 for most; None if none was perturbed.
+        teacher: ``(B, T)`` vectors of the sentences by a teacher, float16, if an objective needs them; a perturbed
+            sentence has that of its source.
+        source: ``(B,)`` row of the sentence that each was made of, -1 for most; None if none was perturbed.
+        changed: ``(B,)`` whether it has another meaning than that; None if none was perturbed.
         device: device of the tensors.
     """
 
@@ -157,7 +158,8 @@ class Batch:
     same: Tensor | None = None
     pieces: SentencePieces | None = None
     teacher: Tensor | None = None
-    keeps: Tensor | None = None
+    source: Tensor | None = None
+    changed: Tensor | None = None
     device: torch.device = field(default=torch.device("cpu"))
 
     def __len__(self) -> int:
@@ -239,7 +241,8 @@ def assemble(
     pieces: SentencePieces | None = None,
     merged: bool = False,
     teacher: Array | None = None,
-    keeps: Array | None = None,
+    source: Array | None = None,
+    changed: Array | None = None,
 ) -> Batch:
     """A batch from arrays, on the CPU; see ``Batch``, and ``collate`` for ``merged``.
 
@@ -266,5 +269,6 @@ def assemble(
         same=to_tensor(same.view(np.int64)) if same is not None else None,
         pieces=pieces,
         teacher=to_tensor(teacher) if teacher is not None else None,
-        keeps=to_tensor(keeps) if keeps is not None else None,
+        source=to_tensor(source) if source is not None else None,
+        changed=to_tensor(changed) if changed is not None else None,
     )

@@ -17,11 +17,13 @@ from structviews.runtime.arrays import Array, mix
 class Further(NamedTuple):
     """Sentences that go behind those of a batch: their ``rows (k,)`` in the corpus of pairs, ascending.
 
-    ``keeps (k,)`` is the place in the batch of the sentence whose meaning each one keeps, -1 if it changes it.
+    ``source (k,)`` is the place in the batch of the sentence that each was made of, ``changed (k,)`` whether it has
+    another meaning.
     """
 
     rows: Array
-    keeps: Array
+    source: Array
+    changed: Array
 
 
 class Pairs:
@@ -71,6 +73,7 @@ class Pairs:
             (there,) = np.nonzero(end > first)
             number = mix(keys[there] + np.uint64(changes)) % (end - first)[there].astype(np.uint64)
             chosen = forms[first[there] + number.astype(np.int64)]
-            found.append(np.stack([chosen, np.where(changes, -1, there)]))
+            found.append(np.stack([chosen, there, np.full(len(there), changes)]))
         joined = np.concatenate(found, axis=1)
-        return Further(*joined[:, np.argsort(joined[0], kind="stable")])
+        forms, source, changed = joined[:, np.argsort(joined[0], kind="stable")]
+        return Further(forms, source, changed.astype(bool))

@@ -135,9 +135,10 @@ class CorpusReader:
 
         Runs of consecutive sentences are copied as blocks, which is fast.
         """
-        keeps = None
+        source = changed = None
         if further:
-            keeps = np.concatenate([np.full(len(rows), -1), further.keeps])
+            source = np.concatenate([np.full(len(rows), -1), further.source])
+            changed = np.concatenate([np.zeros(len(rows), bool), further.changed])
             rows = np.concatenate([rows, len(self) + further.rows])
         shards = np.searchsorted(self._starts, rows, side="right") - 1
         firsts = np.flatnonzero((np.diff(rows, prepend=-2) != 1) | (np.diff(shards, prepend=-1) != 0))
@@ -180,19 +181,19 @@ class CorpusReader:
             same,
             pieces,
             teacher=self._taught(runs, further),
-            keeps=keeps,
+            source=source,
+            changed=changed,
         )
 
     def _taught(self, runs: list[Run], further: Further | None) -> Array | None:
-        """A teacher's vectors: a form that keeps a sentence's meaning has that sentence's, one that does not zeros."""
+        """A teacher's vectors; a further sentence has that of the sentence that it was made of."""
         if self.teacher is None:
             return None
         own = [run for run in runs if run.number < self.corpus.n_shards]
         vectors = np.concatenate([self.teacher.shard(run.number)[run.start : run.stop] for run in own])
         if further is None:
             return vectors
-        of_forms = vectors[further.keeps] * (further.keeps >= 0)[:, None]
-        return np.concatenate([vectors, of_forms], dtype=vectors.dtype)
+        return np.concatenate([vectors, vectors[further.source]])
 
     def _look_up(self, name: str, runs: list[Run]) -> tuple[Array, Array | None]:
         """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``."""

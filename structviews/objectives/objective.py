@@ -64,6 +64,10 @@ class ContextWords:
         )
 
 
+# Parts of a context that are rows of its batch, and those that are values of its sentences.
+ROWS, VALUES = {"neighbours", "next", "source"}, {"same", "teacher", "changed"}
+
+
 @dataclass(frozen=True)
 class Context:
     """Relations between the sentences of a batch, as row numbers; optional parts only if the objective needs them.
@@ -73,7 +77,9 @@ class Context:
         same: ``(B,)`` integers, equal for sentences with equal tokens.
         next: ``(B,)`` next sentence in the document, -1 if there is none.
         words: the words of the sentences.
-        teacher: ``(B, T)`` vectors of the sentences by the run's teacher; zeros for what has none.
+        teacher: ``(B, T)`` vectors of the sentences by the run's teacher; a perturbed sentence has that of its source.
+        source: ``(B,)`` row of the sentence that each was made of, -1 for most; None if none was perturbed.
+        changed: ``(B,)`` whether it has another meaning than that; None if none was perturbed.
     """
 
     neighbours: Tensor
@@ -81,6 +87,8 @@ class Context:
     next: Tensor | None = None
     words: ContextWords | None = None
     teacher: Tensor | None = None
+    source: Tensor | None = None
+    changed: Tensor | None = None
 
     def __len__(self) -> int:
         """The number B of sentences."""
@@ -91,19 +99,17 @@ class Context:
         """The concatenated context of several batches; sentences of different batches are never contexts."""
         starts = [0, *accumulate(len(batch) for batch in batches[:-1])]
         words = [batch.words for batch in batches if batch.words is not None]
-        same = [batch.same for batch in batches if batch.same is not None]
-        teacher = [batch.teacher for batch in batches if batch.teacher is not None]
+
+        def all_of(name: str) -> list[Tensor]:
+            return [own for batch in batches if (own := getattr(batch, name)) is not None]
 
         def moved(rows: Sequence[Tensor]) -> Tensor:
             return torch.cat([torch.where(each < 0, each, each + n) for each, n in zip(rows, starts, strict=True)])
 
-        following = [batch.next for batch in batches if batch.next is not None]
+        parts = {name: own for name in ROWS | VALUES if (own := all_of(name))}
         return cls(
-            neighbours=moved([batch.neighbours for batch in batches]),
-            same=torch.cat(same) if same else None,
-            next=moved(following) if following else None,
+            **{name: moved(own) if name in ROWS else torch.cat(own) for name, own in parts.items()},
             words=ContextWords.joined(words, starts) if words else None,
-            teacher=torch.cat(teacher) if teacher else None,
         )
 
 

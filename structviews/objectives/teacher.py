@@ -45,6 +45,12 @@ class TeacherConfig(Settings):
     similarity_temperature: float = setting(
         0.05, "Temperature of the softmax over these similarities.", above=0, most=1000
     )
+    changed_similarity: float = setting(
+        0.5,
+        "Similarity of a perturbed sentence of another meaning with the sentence that it was made of.",
+        least=-1,
+        most=1,
+    )
     pairwise_weight: float = setting(
         0.0, "Weight of the objective pairwise between the views, beside the teacher; 0 for none.", least=0, most=1e6
     )
@@ -69,8 +75,9 @@ class TeacherAgreement(Objective):
     over the sentences, then over the views and, of several, their mean: the sum of the maps divided by their number,
     which the run has as a further encoder, ``teacher``.
 
-    Perturbed sentences take part: one that keeps the meaning of its sentence has that sentence's ``t``; one that does
-    not is no sentence to agree on, but one of those that the others are told apart from, with ``p_i(j) = 0``.
+    Perturbed sentences take part, with the ``t`` of their source: one that keeps the meaning as a sentence by itself;
+    one that does not is only one of the others ``j``, with ``t_i . t_j = changed_similarity`` for its source and that
+    one's paraphrase.
 
     Beside them there may be the objective ``pairwise`` between the views themselves.
     """
@@ -102,13 +109,19 @@ class TeacherAgreement(Objective):
         mapped = [to_teacher(view) for to_teacher, view in zip(self.maps, views, strict=True)]
         students = [F.normalize(each, dim=1) for each in (mapped if len(mapped) == 1 else [*mapped, mean(mapped)])]
         teacher = F.normalize(context.teacher.to(views[0].dtype), dim=1)
-        known = teacher.any(dim=1)  # not of perturbed sentences that have another meaning
+        known = torch.ones(len(teacher), dtype=torch.bool, device=teacher.device)
+        similarities = teacher @ teacher.T
+        if context.source is not None and context.changed is not None:
+            known = ~context.changed
+            source = torch.where(context.source < 0, torch.arange(len(teacher), device=known.device), context.source)
+            apart = (source[:, None] == source) & (known[:, None] != known)
+            similarities.masked_fill_(apart, self.config.changed_similarity)
         share = known.to(teacher.dtype) / known.sum().clamp(min=1)
         cosines = torch.stack([(each * teacher).sum(dim=1) @ share for each in students])
         # KL(p_i || q_i), the mean over the sentences.
-        wanted = self._log_similarities(teacher).where(known, MASKED).log_softmax(dim=1)
+        wanted = self._log_softmax(similarities)
         entropy = (wanted.exp() * wanted).sum(dim=1)
-        found = [self._log_similarities(each) for each in students]
+        found = [self._log_softmax(each @ each.T) for each in students]
         divergences = torch.stack([share @ (entropy - (wanted.exp() * each).sum(dim=1)) for each in found])
         loss = self.config.cosine_weight * (1 - cosines.mean()) + self.config.similarity_weight * divergences.mean()
         # Of equal vectors, whose cosines are 0 and whose similarities are all the same.
@@ -128,10 +141,9 @@ class TeacherAgreement(Objective):
             metrics |= {f"pairwise_{name}": own[name] for name in ("loss", "accuracy")}
         return loss, metrics
 
-    def _log_similarities(self, vectors: Tensor) -> Tensor:
-        """The log of each sentence's softmax ``(B, B)`` over its similarities with the others."""
-        scores = vectors @ vectors.T / self.config.similarity_temperature
-        return scores.fill_diagonal_(MASKED).log_softmax(dim=1)
+    def _log_softmax(self, similarities: Tensor) -> Tensor:
+        """The log of each sentence's softmax ``(B, B)`` over its similarities ``(B, B)`` with the others."""
+        return (similarities / self.config.similarity_temperature).fill_diagonal_(MASKED).log_softmax(dim=1)
 
     def extra_views(
         self, learners: Sequence[tuple[View, Words]] = (), encoded: Mapping[View, Encoded] | None = None

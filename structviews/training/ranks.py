@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from structviews.errors import InputError
-from structviews.objectives.objective import Context
+from structviews.objectives.objective import ROWS, VALUES, Context
 from structviews.runtime.processes import Interrupted
 
 Array = np.ndarray
@@ -115,7 +115,7 @@ class Ranks:
         if self.count == 1:
             return list(views), context
         # What differs between ranks, but for the lengths of sentences, which are on the CPU.
-        names = ("neighbours", "same", "next", "teacher")
+        names = sorted(ROWS | VALUES)
         of_words = ("distinct", "inverse", "sentence", "vectors")
         shared = {name: tensor for name in names if (tensor := getattr(context, name)) is not None}
         if context.words is not None:

@@ -43,14 +43,15 @@ def test_each_batch_is_followed_by_forms_of_its_sentences(config):
         (batch,) = step.batches
         drawn = data.pairs.drawn(own, epoch)
         assert len(batch) == len(own) + len(drawn.rows) > len(own)
-        assert batch.keeps.tolist() == [-1] * len(own) + drawn.keeps.tolist()
+        assert batch.source.tolist() == [-1] * len(own) + drawn.source.tolist()
+        assert batch.changed.tolist() == [False] * len(own) + drawn.changed.tolist()
         (ids,) = step.words.values()
         assert ids.tolist() == batch.ids["trained"].own.tolist()
     # From any step on they are the same.
     again = list(islice(training.steps(steps[2].progress), 4))
     for one, other in zip(steps[3:], again, strict=False):
         assert one.batches[0].lengths.tolist() == other.batches[0].lengths.tolist()
-        assert torch.equal(one.batches[0].keeps, other.batches[0].keeps)
+        assert torch.equal(one.batches[0].source, other.batches[0].source)
 
 
 def test_parts_make_the_whole_bit_for_bit(config, tmp_path):
@@ -75,8 +76,8 @@ def test_forms_are_positives_and_candidates(config):
             j
             for j in range(len(batch))
             if (document[i] == document[j] and abs(position[i] - position[j]) == 1)
-            or batch.keeps[i] == j
-            or batch.keeps[j] == i
+            or (batch.source[i] == j and not batch.changed[i])
+            or (batch.source[j] == i and not batch.changed[j])
         ]
         assert sorted(j for j in near[i].tolist() if j >= 0) == positives
         others = [j for j in range(len(batch)) if j != i]

@@ -36,39 +36,49 @@ def mapped_by(linear, vector):
     return [sum(w * x for w, x in zip(row, vector, strict=True)) + bias for row, bias in rows]
 
 
-def formula(objective, views, teacher):
-    """The loss in loops, from the docstring."""
+def formula(objective, views, teacher, source, changed):
+    """The loss in loops, from the docstring; a ``changed`` sentence has another meaning than its source."""
     weights, temperature = objective.config, objective.config.similarity_temperature
     mapped = [[mapped_by(each, v) for v in view.tolist()] for each, view in zip(objective.maps, views, strict=True)]
     n, teacher = len(teacher), teacher.tolist()
-    known = [i for i in range(n) if any(teacher[i])]
+    known = [i for i in range(n) if not changed[i]]
     together = [[sum(values) / len(mapped) for values in zip(*(m[i] for m in mapped), strict=True)] for i in range(n)]
 
-    def distribution(vectors, i, candidates):
-        scores = {j: math.exp(cosine(vectors[i], vectors[j]) / temperature) for j in candidates if j != i}
+    def wanted(i, j):
+        same = (source[i] if source[i] >= 0 else i) == (source[j] if source[j] >= 0 else j)
+        return weights.changed_similarity if same and changed[i] != changed[j] else cosine(teacher[i], teacher[j])
+
+    def distribution(similarity, i):
+        scores = {j: math.exp(similarity(i, j) / temperature) for j in range(n) if j != i}
         return {j: score / sum(scores.values()) for j, score in scores.items()}
 
     total, students = 0.0, mapped if len(mapped) == 1 else [*mapped, together]
     for student in students:
         for i in known:
-            p, q = distribution(teacher, i, known), distribution(student, i, range(n))
+            p, q = distribution(wanted, i), distribution(lambda i, j, own=student: cosine(own[i], own[j]), i)
             total += weights.cosine_weight * (1 - cosine(student[i], teacher[i]))
             total += weights.similarity_weight * sum(p[j] * math.log(p[j] / q[j]) for j in p)
     return total / len(known) / len(students)
 
 
-@pytest.mark.parametrize(("n_views", "unknown"), [(1, []), (2, []), (2, [1, 4])])
-def test_the_loss_and_its_gradients_are_those_of_the_formula(n_views, unknown):
-    """Unknown are sentences without a vector of the teacher, which are only candidates."""
-    config = TeacherConfig(cosine_weight=0.7, similarity_weight=1.3, similarity_temperature=0.4)
+@pytest.mark.parametrize(("n_views", "perturbed"), [(1, False), (2, False), (2, True)])
+def test_the_loss_and_its_gradients_are_those_of_the_formula(n_views, perturbed):
+    """Perturbed: the fourth and the fifth sentence are made of the first and the second; the last two are changed."""
+    config = TeacherConfig(
+        cosine_weight=0.7, similarity_weight=1.3, similarity_temperature=0.4, changed_similarity=-0.3
+    )
     inputs = Inputs(("seq",) * n_views, (4,) * n_views, teacher_dim=3)
     objective = TeacherAgreement(inputs, config).double()
-    views = [torch.randn(5, 4, dtype=torch.float64, requires_grad=True) for _ in range(n_views)]
-    teacher = torch.randn(5, 3, dtype=torch.float64)
-    teacher[unknown] = 0
-    context = Context(torch.full((5, 1), -1), teacher=teacher)
+    views = [torch.randn(6, 4, dtype=torch.float64, requires_grad=True) for _ in range(n_views)]
+    teacher = torch.randn(6, 3, dtype=torch.float64)
+    source, changed = [-1] * 6, [False] * 6
+    if perturbed:
+        source, changed = [-1, -1, -1, 0, 1, 0], [False, False, False, False, True, True]
+        teacher[3:] = teacher[source[3:]]
+    made = {"source": torch.tensor(source), "changed": torch.tensor(changed)} if perturbed else {}
+    context = Context(torch.full((6, 1), -1), teacher=teacher, **made)
     loss, _ = objective(views, context)
-    assert loss.item() == pytest.approx(formula(objective, views, teacher), abs=1e-9)
+    assert loss.item() == pytest.approx(formula(objective, views, teacher, source, changed), abs=1e-9)
     loss.backward()
     step = 1e-5
     for at in [(0, 0), (4, 3)]:
@@ -76,7 +86,7 @@ def test_the_loss_and_its_gradients_are_those_of_the_formula(n_views, unknown):
         sides = []
         for sign in (1, -1):
             moved[-1][at] = views[-1][at].detach() + sign * step
-            sides.append(formula(objective, moved, teacher))
+            sides.append(formula(objective, moved, teacher, source, changed))
         assert views[-1].grad[at].item() == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-5)
     assert torch.autograd.gradcheck(lambda *each: objective(each, context)[0], views)
 
@@ -114,7 +124,7 @@ def test_the_views_in_the_teachers_space_are_an_encoder_of_the_run(taught):
     assert all(weight.grad is not None and weight.grad.any() for weight in maps.parameters())
 
 
-def test_perturbed_sentences_keep_their_sentences_vector_or_have_none(place, tmp_path):
+def test_perturbed_sentences_have_their_sentences_vector(place, tmp_path):
     corpus = grammar_corpus(tmp_path / "x.parsed", sentences=60)
     altered, teacher = perturbed(corpus), Teacher.open(str(place / "teacher" / "tiny"))
     stored = StoredStates(corpus, teacher)
@@ -126,9 +136,8 @@ def test_perturbed_sentences_keep_their_sentences_vector_or_have_none(place, tmp
     assert 0 < n < len(batch)
     every = np.concatenate([stored.shard(number) for number in range(corpus.n_shards)])
     assert {tuple(row) for row in batch.teacher[:n].tolist()} <= {tuple(row) for row in every.tolist()}
-    assert (batch.keeps[n:] >= 0).any()
-    for row, kept in enumerate(batch.keeps[n:].tolist(), n):
-        assert torch.equal(batch.teacher[row], batch.teacher[kept] if kept >= 0 else torch.zeros(32).half())
+    assert batch.changed[n:].unique().tolist() == [False, True]
+    assert torch.equal(batch.teacher[n:], batch.teacher[batch.source[n:]])
     assert training.losses(batch)[0].isfinite()
 
 
