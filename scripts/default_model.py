@@ -1,15 +1,15 @@
 """Make the bundled models, ``default`` and ``default-small``.
 
-    python scripts/default_model.py make novels-*.txt.zst modern-*.txt.zst --senteval senteval -o work
-    python scripts/default_model.py ship work/packed/default --baselines work/runs/average work/runs/sif \
-        --sources modern-sources.tsv scripts/bundled_models/novels-sources.tsv \
-        --about scripts/bundled_models/about.md --stages work/stages.json --machine "two cores of ..."
+    python scripts/default_model.py make modern-*.txt.zst --teacher all-MiniLM-L6-v2 --senteval senteval -o work
+    python scripts/default_model.py ship work/packed/default --baselines work/runs/average work/runs/random \
+        --sources modern-sources.tsv --about scripts/bundled_models/about.md --stages work/stages.json \
+        --machine "two cores of ..." --before default-before
 
-The first step goes from texts to a scored model: it parses the texts, learns word vectors on all of them, trains the
-views, packs the run, and scores it beside baselines of the same words. With ``--size small`` it makes the small model,
-from the same parsed texts. If it is stopped, run the same command again to resume; what each stage took is printed, and
-kept in stages.json. The last step, which needs the extra ``hub``, puts the packed model into the package with its
-sources, its scores and a model card. To pack another run, use the step between:
+The first step goes from texts to a scored model: it parses the texts, alters their sentences, lets the teacher read
+them, takes its words, trains the views, packs the run, and scores it beside baselines of the same words. With
+``--size small`` it makes the small model from the same parsed texts. If it is stopped, run the same command again to
+resume; what each stage took is printed, and kept in stages.json. The last step, which needs the extra ``hub``, puts the
+packed model into the package with its sources, its scores and a model card. To pack another run, use the step between:
 
     python scripts/default_model.py pack runs/dep-const -o packed/default --words 40000
 """
@@ -29,6 +29,7 @@ from torch import Tensor
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import RunVectors
+from structviews.encoding.representation import cosines_of_pairs
 from structviews.errors import InputError
 from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, read_sources, stage, write_sources
@@ -49,43 +50,48 @@ from structviews.words.vocabulary import Vocabulary
 class Size:
     """The settings of a bundled model, chosen as docs/default-model.md says.
 
-    ``dim`` is that of the word vectors, and so of the views sif and average, ``hidden`` that of each trained view;
-    ``words`` are as many as the packed run keeps. All that is made for it alone has the ``suffix`` in its name.
+    ``dim`` is that of the word vectors, and so of the view average, ``hidden`` that of each trained view; ``words`` are
+    as many as the packed run keeps, ``sub_words`` rows of n-grams. All that is made for it alone has the ``suffix`` in
+    its name.
     """
 
     suffix: str
     dim: int
     hidden: int
     words: int
+    sub_words: int
+    epochs: int
     views: tuple[str, ...]
 
     def named(self, name: str) -> str:
         """The name of something that is made for this size."""
         return f"{name}{self.suffix}"
 
-    @property
-    def similarity(self) -> tuple[float, ...]:
-        """The weights of the views for cosines."""
-        return tuple(SIMILARITY.get(view, 0.0) for view in self.views)
+    def weights(self, chosen: Sequence[str]) -> str:
+        """The flag's value that joins the ``chosen`` ones of the run's encoders."""
+        return ",".join(str(int(view in chosen)) for view in (*self.views, TEACHER))
 
 
-# A packed word, or row of sub-words, takes a byte for each number and four more: 24 + 18 MB beside 14 MB of encoders,
-# and 4.2 + 6.2 MB beside 0.5 MB.
+TEACHER = "teacher"
+# A packed word, or row of sub-words, takes a byte for each number and four more.
 SIZES = {
-    "full": Size("", 300, 600, 80_000, ("dep", "const", "sif", "average")),
-    "small": Size("-small", 100, 100, 40_000, ("dep", "const", "sif")),
+    "full": Size("", 300, 400, 80_000, 60_000, 2, ("dep-rel", "const", "avg", "average")),
+    "small": Size("-small", 128, 128, 40_000, 40_000, 2, ("dep-rel", "avg", "average")),
 }
-# For cosines, the other views are left out, and const is not parsed for.
-SIMILARITY = {"dep": 1.0, "sif": 1.4}
-VECTORS = ("--lower-case", "--subwords", 60_000, "--epochs", 3, "--workers", 2)
-TRAINING = ("--unit-words", "--channels", "fixed", "--epochs", 1, "--held-out", 0.01, "--normalise")
-WORD_BASELINES = ("average", "sif")
+# For features; avg is a map of average. Cosines are those in the teacher's space.
+FEATURES = ("dep-rel", "const", "average", TEACHER)
+VECTORS = ("--lower-case", "--min-count", 4, "--epochs", 2)
+TRAINING = ("--channels", "fixed", "--objective", "teacher", "--held-out", 0.003, "--lr", 0.001, "--normalise")
+WORD_BASELINE = "average"
+# Ten sentences, each with its passive, its cleft, and its roles reversed.
+ROLES = Path(__file__).parent / "bundled_models/roles.tsv"
 LICENCE = "cc-by-sa-4.0"
 PUBLISHED = "DEP, CONST (UMBC 40M)"
 # Parts of the work as the card tells them, with the first words of their stages' titles.
 WORK = {
-    "texts and tasks parsed": ("parse", "merge"),
-    "word vectors learnt": ("word vectors",),
+    "texts, altered sentences and tasks parsed": ("parse", "merge", "perturb"),
+    "sentences read by the teacher": ("teacher",),
+    "words taken from it": ("word vectors",),
     "views trained": ("train",),
     "packed, and scored beside baselines": ("pack", "baseline", "score"),
 }
@@ -127,6 +133,9 @@ def arguments() -> argparse.Namespace:
     steps = parser.add_subparsers(dest="step", required=True)
     making = steps.add_parser("make", help="go from texts to a scored model")
     making.add_argument("texts", type=Path, nargs="+", help="one sentence per line, an empty line after each document")
+    making.add_argument(
+        "--teacher", required=True, help="folder of a sentence-transformers model, or its id on the Hub"
+    )
     making.add_argument("--senteval", type=Path, required=True, help="folder with SentEval's tasks")
     making.add_argument("-o", "--out", type=Path, required=True, help="folder for all that is made")
     making.add_argument("--size", choices=SIZES, default="full", help="which of the bundled models to make")
@@ -142,10 +151,11 @@ def arguments() -> argparse.Namespace:
     shipping.add_argument("--baselines", type=Path, nargs="+", default=(), help="runs to compare scores with")
     shipping.add_argument("--sources", type=Path, nargs="+", default=(), help="tables of the texts")
     shipping.add_argument("--about", type=Path, nargs="+", default=(), help="Markdown files: sections of the card")
+    shipping.add_argument("--before", type=Path, help="the model that it replaces, for the card's section on roles")
     shipping.add_argument("--stages", type=Path, help="stages.json, for the card's section on what it took")
     shipping.add_argument("--machine", default="", help="what the stages ran on, such as: two cores of an AMD EPYC")
     shipping.add_argument(
-        "--cores", type=int, nargs=len(WORK), default=(2, 2, 1, 1), help=f"cores for each of: {'; '.join(WORK)}"
+        "--cores", type=int, nargs=len(WORK), default=(2, 2, 1, 1, 1), help=f"cores for each of: {'; '.join(WORK)}"
     )
     return parser.parse_args()
 
@@ -183,19 +193,23 @@ def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:
     for text, each in zip(options.texts, parsed, strict=True):
         yield Stage(f"parse {text.name}", each / "manifest.json", lambda t=text, p=each: parse(t, p))
     yield Stage("merge", corpus / "manifest.json", lambda: command("corpus", "merge", *parsed, "-o", corpus))
-    learning = (*VECTORS, "--dim", size.dim)
+    altered, teacher = out / "altered.parsed", ("--teacher", options.teacher)
+    yield Stage("perturb", altered / "manifest.json", lambda: command("perturb", corpus, "-o", altered, "--workers", 2))
+    marker = out / "teacher.read"
+    yield Stage("teacher", marker, lambda: (command("corpus", "states", corpus, *teacher), marker.touch()))
+    learning = (*VECTORS, *teacher, "--dim", size.dim, "--subwords", size.sub_words)
     yield Stage("word vectors", vectors, lambda: command("vectors", corpus, "-o", vectors, *learning))
-    given = ("--corpus", corpus, "--vectors", vectors)
-    weights = ",".join(f"{weight:g}" for weight in size.similarity)
-    views = ("--views", ",".join(size.views), "--hidden", size.hidden, "--similarity-view-weights", weights)
-    training = (*TRAINING, *views, "--out", run)
+    given = ("--corpus", corpus, "--perturbed", altered, "--vectors", vectors, *teacher)
+    views = ("--views", ",".join(size.views), "--hidden", size.hidden, "--epochs", size.epochs)
+    weights = ("--view-weights", size.weights(FEATURES), "--similarity-view-weights", size.weights((TEACHER,)))
+    training = (*TRAINING, *views, *weights, "--out", run)
     yield Stage("train", run / "components.safetensors", lambda: command("train", *given, *training))
     yield Stage("pack", packed, lambda: keep(run, packed, size.words))
     yield Stage(
         "parse tasks", tasks / "manifest.json", lambda: command("parse", "--senteval", options.senteval, "-o", tasks)
     )
     scored = [packed]
-    for kind in (*WORD_BASELINES, RANDOM):
+    for kind in (WORD_BASELINE, RANDOM):
         scored.append(out / "runs" / size.named(kind))
         yield Stage(
             f"baseline {kind}",
@@ -209,8 +223,9 @@ def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:
 
 def encoders(kind: str, size: Size) -> dict[str, object] | None:
     """The settings of a baseline: untrained encoders like the model's, or none."""
-    settings = {"views": size.views, "hidden": size.hidden, "unit_words": True}
-    return settings | {"normalise": True, "similarity_view_weights": size.similarity} if kind == RANDOM else None
+    weights = tuple(float(view in FEATURES) for view in size.views)
+    settings = {"views": size.views, "hidden": size.hidden, "normalise": True, "view_weights": weights}
+    return settings if kind == RANDOM else None
 
 
 def parse(text: Path, out: Path) -> None:
@@ -298,6 +313,8 @@ def keep(run: Path, out: Path, words: int) -> None:
 def ship(options: argparse.Namespace) -> None:
     """Create the folder of a bundled model: a packed run with its sources, scores and model card, and nothing else."""
     sections = [text_of(file).strip() for file in options.about]
+    if options.before:
+        sections.insert(0, roles(options.before, options.packed))
     if options.stages:
         sections.insert(0, took(json.loads(text_of(options.stages)), options.machine, options.cores))
     about = {"baselines": options.baselines, "published": PUBLISHED, "about": "\n\n".join(sections)}
@@ -308,6 +325,25 @@ def ship(options: argparse.Namespace) -> None:
         embedder = Embedder.load(folder, precision="fp32")
         card = model_card(folder, options.out.name, embedder, LICENCE, bundled=True, **about)
         (folder / CARD).write_text(card, "utf-8")
+
+
+def roles(before: Path, after: Path) -> str:
+    """The card's section on who did what to whom: cosines of ten sentences with their altered forms."""
+    head, *rows = (line.split("\t") for line in text_lines(ROLES))
+    found = [Embedder.load(run, precision="fp32").for_similarity() for run in (before, after)]
+    cosines = []
+    for embedder in found:
+        first, *others = (embedder.encode([row[i] for row in rows]) for i in range(len(head)))
+        cosines.append([cosines_of_pairs(first, each).tolist() for each in others])
+    pairs = [list(zip(*each, strict=True)) for each in zip(*cosines, strict=True)]  # by kind, of each sentence
+    cells = [[f"{old:.2f} to **{new:.2f}**" for old, new in kind] for kind in pairs]
+    means = [
+        f"{sum(old for old, _ in kind) / len(kind):.2f} to **{sum(new for _, new in kind) / len(kind):.2f}**"
+        for kind in pairs
+    ]
+    lines = [[row[0], *each] for row, *each in zip(rows, *cells, strict=True)] + [["mean", *means]]
+    table = "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---", *["--:"] * len(pairs)], *lines))
+    return f"## Who did what to whom\n\nCosines with ten sentences, by the model before and **this one**:\n\n{table}"
 
 
 def text_of(file: Path) -> str:

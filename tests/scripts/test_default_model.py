@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scripts_for_tests import load
+from tiny_encoders import published_model
 
 from structviews.encoding.embedder import Embedder
 from structviews.evaluation.scores.results import load_results
 
 DATA = Path(__file__).parents[2] / "data"
-STOPPED = ("vectors", "train", "eval")
+STOPPED = ("perturb", "vectors", "train", "eval")
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 
@@ -22,14 +23,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 def make(command, monkeypatch, tmp_path):
     """The step ``make`` on two small texts, stopped before the first command of the given name; the commands it ran."""
     pytest.importorskip("gensim")
+    published_model(tmp_path)
     shutil.copytree(DATA / "senteval", tmp_path / "senteval")
     lines = (DATA / "corpus.txt").read_text().split("\n")
     for i in range(2):
         (tmp_path / f"text-{i}.txt").write_text("\n".join(lines[300 * i : 300 * (i + 1)]) + "\n")
     module = load("default_model", monkeypatch)
-    monkeypatch.setattr(module, "VECTORS", (*module.VECTORS, "--epochs", 1, "--subwords", 50))
-    sizes = {"full": replace(module.SIZES["full"], dim=8, hidden=4, words=20)}
-    sizes["small"] = replace(module.SIZES["small"], dim=6, hidden=3, words=10)
+    sizes = {"full": replace(module.SIZES["full"], dim=8, hidden=4, words=20, sub_words=50)}
+    sizes["small"] = replace(module.SIZES["small"], dim=6, hidden=3, words=10, sub_words=50, epochs=1)
     monkeypatch.setattr(module, "SIZES", sizes)
 
     def run(stopped_at=None, size="full"):
@@ -44,8 +45,19 @@ def make(command, monkeypatch, tmp_path):
             assert code == 0, err
 
         monkeypatch.setattr(module, "command", structviews)
-        given = ("text-0.txt", "text-1.txt", "--senteval", "senteval", "-o", "work", "--size", size)
-        monkeypatch.setattr(sys, "argv", ["default_model.py", "make", *map(str, given)])
+        given = (
+            "text-0.txt",
+            "text-1.txt",
+            "--teacher",
+            "tiny",
+            "--senteval",
+            "senteval",
+            "-o",
+            "work",
+            "--size",
+            size,
+        )
+        monkeypatch.setattr(sys, "argv", ["default_model.py", "make", *given, "--size", size])
         if stopped_at:
             with pytest.raises(KeyboardInterrupt):
                 module.main()
@@ -58,7 +70,9 @@ def make(command, monkeypatch, tmp_path):
 
 def test_from_texts_to_scores_stopped_in_several_stages(make, capsys):
     ran = [make(stopped_at) for stopped_at in (*STOPPED, None)]
-    assert ran == [["parse", "parse", "corpus"], ["vectors"], ["train", "parse"], ["eval"] * 4]
+    assert ran == [
+        ["parse", "parse", "corpus"], ["perturb", "corpus"], ["vectors"], ["train", "parse"], ["eval"] * 3
+    ]  # fmt: skip
     capsys.readouterr()
     assert make() == []
     stages = json.loads(Path("work/stages.json").read_text())
@@ -66,18 +80,20 @@ def test_from_texts_to_scores_stopped_in_several_stages(make, capsys):
     assert sorted(line.partition(":")[0] for line in told) == sorted(stages)
     packed = Path("work/packed/default")
     embedder = Embedder.load(packed)
-    assert embedder.view_names == ["dep", "const", "sif", "average"]
-    assert embedder.encode(["The Unheardof word"]).shape == (1, 4 + 4 + 8 + 8)
+    assert embedder.view_names == ["dep-rel", "const", "avg", "average", "teacher"]
+    assert embedder.encode(["The Unheardof word"]).shape == (1, 4 + 4 + 8 + 32)
+    assert embedder.for_similarity().encode(["The Unheardof word"]).shape == (1, 32)
     assert (embedder.encode(["THE unheardof"]) == embedder.encode(["the Unheardof"])).all()
-    for run in (packed, *map(Path, ("work/runs/average", "work/runs/sif", "work/runs/random"))):
+    for run in (packed, *map(Path, ("work/runs/average", "work/runs/random"))):
         assert load_results(run)["tasks"].keys() == {"TREC", "SICK14"}
 
     # The small one, from the same parsed texts and tasks.
-    assert make(size="small") == ["vectors", "train", *["eval"] * 4]
+    assert make(size="small") == ["vectors", "train", *["eval"] * 3]
     assert json.loads(Path("work/stages.json").read_text()) == stages
     small, random = (Embedder.load(f"work/{run}") for run in ("packed/default-small", "runs/random-small"))
-    assert small.encode(["The Unheardof word"]).shape == (1, 3 + 3 + 6)
+    assert small.encode(["The Unheardof word"]).shape == (1, 3 + 6 + 32)
     assert len(small.vocabularies["fixed"]) == 1 + 10
-    assert (random.view_names, random.dim) == (small.view_names, small.dim)
-    of_one_word = [each.encode_views(["The"])[2] for each in (random, small)]  # of sif, which is not learnt
+    assert (*random.view_names, "teacher") == tuple(small.view_names)
+    assert random.dim == 3 + 6
+    of_one_word = [each.encode_views(["The"])[2] for each in (random, small)]  # of average, which is not learnt
     np.testing.assert_allclose(*of_one_word, atol=0.03 * np.abs(of_one_word).max())
