@@ -135,6 +135,9 @@ def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
     words = tables.get("words", {})
     if CONTEXTUAL not in words.get("channels", ()) and words.get("encoder"):  # its transformer goes with it
         words["encoder"] = Path(words["encoder"]).resolve().name  # which ``.`` has, too
+    taught = tables.get("objective", {}).get("teacher", {})
+    if (teacher := taught.get("teacher", "")) and not HUB_ID.fullmatch(teacher):
+        tables["objective"]["teacher"] = taught | {"teacher": Path(teacher).resolve().name}
     parsed = tables.get(PARSED, {}) | {"models": ""}
     for description in ("parser", "tokeniser"):
         if "name" in parsed.get(description, {}):

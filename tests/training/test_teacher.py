@@ -14,6 +14,7 @@ from tiny_encoders import encoder_folder
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.sentence_encoder import SentenceEncoder
+from structviews.hub.portable import stage
 from structviews.objectives.objective import Context, Inputs
 from structviews.objectives.teacher import TeacherAgreement, TeacherConfig
 from structviews.pretrained.alignment import as_texts
@@ -147,6 +148,14 @@ def test_a_run_says_whose_student_it_is(taught):
     assert parsed.teacher == {
         "name": "tiny", "files": PublishedModel(teacher).fingerprint, "dim": 32, "licence": "apache-2.0"
     }  # fmt: skip
+
+
+def test_a_copy_names_its_teacher_without_its_folder(taught, tmp_path):
+    run, teacher = taught
+    stage(run, tmp_path / "copy")
+    config, _ = load_run(tmp_path / "copy")
+    assert config.objective.options.teacher == "tiny"
+    assert str(teacher.parent) not in (tmp_path / "copy" / "config.toml").read_text()
 
 
 def test_vectors_on_disk_are_the_models_own(place, taught):
