@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from structviews.adapters.sklearn import SentenceVectorizer
 
 SENTEVAL = Path(__file__).parents[1] / "data" / "senteval"
-GRID = {"vectors__pooling": ["vector", "mean"], "vectors__view": ["dep", "const", None], "classifier__C": [0.01, 1]}
+GRID = {"vectors__pooling": ["vector", "mean"], "vectors__view": ["dep-rel", "const", None], "classifier__C": [0.01, 1]}
 QUESTIONS = ["How many legs does a spider have?", "Where do penguins live?"]
 
 

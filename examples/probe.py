@@ -36,7 +36,7 @@ def main() -> None:
     # Encoders of the bundled model's views and sizes, as training would begin with them.
     random = out / "random"
     if not random.exists():
-        make_baseline("random", corpus.path, random, encoders={"views": ("dep", "const"), "hidden": 600})
+        make_baseline("random", corpus.path, random, encoders={"views": ("dep-rel", "const"), "hidden": 400})
 
     sentences = [row.sentence for row in corpus]
     documents = np.array([row.document for row in corpus])

@@ -27,8 +27,8 @@ from structviews.runs.bundled import run_folder
 
 MINILM, WORDLLAMA = "all-MiniLM-L6-v2", "WordLlama-256"
 BUNDLED = ("default", "default-small")
-# The views of `default` that are what everyone has: means of its word vectors.
-MEANS = ("average", "sif")
+# The view of `default` that is what everyone has: the mean of its word vectors.
+MEAN = "average"
 PROTOCOLS = ("senteval", "simcse")
 STRUCTURE = ("--tasks", "structure")
 # To time: a share of the sample corpus' sentences of 10 to 30 words in each round, in batches of 64.
@@ -49,7 +49,7 @@ def main() -> None:
     asked = [("--senteval", folder, "--protocol", each) for each in PROTOCOLS for folder in options.senteval]
     asked.append(("--senteval", options.structure, *STRUCTURE))
     for run in list(made(options, runs)):
-        views = [(), *(("--view", view) for view in MEANS)] if run.name == BUNDLED[0] else [()]
+        views = [(), ("--view", MEAN)] if run.name == BUNDLED[0] else [()]
         for number, (each, view) in enumerate(product(asked, views)):
             scored = options.out / f"{run.name}-{number}.scored"
             if not scored.exists():
@@ -100,7 +100,7 @@ def rates(options: argparse.Namespace, runs: Path) -> Iterator[list[Any]]:
     default = Embedder.load(runs / BUNDLED[0])
     folders, encoders = {name: run_folder(name) for name in BUNDLED}, {BUNDLED[0]: default.for_similarity().encode}
     encoders[BUNDLED[1]] = Embedder.load(runs / BUNDLED[1]).for_similarity().encode
-    encoders |= {f"{BUNDLED[0]}, {view} alone": default.with_view(view).encode for view in MEANS}
+    encoders[f"{BUNDLED[0]}, {MEAN} alone"] = default.with_view(MEAN).encode
     if options.minilm:
         from sentence_transformers import SentenceTransformer  # noqa: PLC0415  an extra
 

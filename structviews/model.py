@@ -32,6 +32,7 @@ from structviews.words import FIXED
 from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import VIEWS_OWN
 
+NONE_ENCODED: Mapping[View, Encoded] = {}
 Join = Callable[[Sequence[Tensor], Context], tuple[Sequence[Tensor], Context]]
 
 
@@ -133,8 +134,8 @@ class Channel(nn.Module):
                 encoded[view] = view(words, batch, ids, states)
         return [*encoded.values()]
 
-    def encoders(self, encoded: Mapping[View, Encoded] | None = None) -> list[View]:
-        """The views, then those that the objective trains and adds to the run, which read the first view's words.
+    def encoders(self, encoded: Mapping[View, Encoded] = NONE_ENCODED) -> list[View]:
+        """The views, then those that the objective trains and adds to the run.
 
         What views in ``encoded`` make of the batch is not computed again.
         """

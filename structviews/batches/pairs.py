@@ -39,10 +39,10 @@ class Pairs:
     """
 
     def __init__(self, corpus: ParsedCorpus, source: ParsedCorpus, seed: int) -> None:
-        again = f"make it with `structviews perturb {source.path}`"
+        again = f"make one with `structviews perturb {source.path}`, and give that"
         made = corpus.manifest.get(PERTURBED)
         if made is None:
-            raise InputError(f"{corpus.path}: has no perturbed sentences: {again}")
+            raise InputError(f"{corpus.path}: not made by `structviews perturb`: {again}")
         if made["corpus"] != source.fingerprint:
             raise InputError(f"{corpus.path}: made of another corpus than {source.path}, or of an earlier one: {again}")
         self.corpus = corpus
@@ -51,7 +51,7 @@ class Pairs:
         sources, rules = (np.concatenate([table[name].to_numpy() for table in corpus.tables()]) for name in columns)
         keeps = np.array(made["keeps"])
         if len(sources) and (sources[-1] >= len(source) or rules.max() >= len(keeps)):
-            raise InputError(f"{corpus.path}: has sentences of no source or rule: {again}")
+            raise InputError(f"{corpus.path}: damaged, as some of its sentences have no source or rule: {again}")
         # Of those that keep the meaning, and of those that change it: the rows, and their source sentences, ascending.
         rows = [np.flatnonzero(keeps[rules] == kind) for kind in (True, False)]
         self._forms = [(own, sources[own]) for own in rows]

@@ -158,8 +158,8 @@ class CorpusReader:
         if self.cut_off:
             inside = np.arange(lengths.sum()) - np.repeat(starts_of(lengths), lengths) < self.cut_off
             found = {
-                name: (ids[inside], None) if further is None else each_its_own(further[inside])
-                for name, (ids, further) in found.items()
+                name: (ids[inside], None) if beyond is None else each_its_own(beyond[inside])
+                for name, (ids, beyond) in found.items()
             }
             lengths = np.minimum(lengths, self.cut_off)
         document, position = np.zeros_like(rows), rows

@@ -409,7 +409,7 @@ def store_encoder_states(
         return
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.pretrained.states import FrozenEncoder
-    from structviews.pretrained.stored_states import outdated, store_states
+    from structviews.pretrained.stored_states import store_states
     from structviews.runtime.device import using
 
     words = Words(**{{"word_pooling": "pooling"}.get(name, name): value for name, value in flags.items()})
@@ -424,12 +424,19 @@ def store_encoder_states(
         encoder = FrozenEncoder.open(words.encoder, words.pooling)
         folder = store_states(opened, encoder, tell_size, progress)
     say(f"{folder}: {counted(opened.manifest['tokens'], 'word')}, {counted(encoder.dim, 'dimension')}")
-    for old, size in outdated(opened).items():
-        what = f"{size / 1e9:,.2f} GB of an earlier version of the corpus or of structviews"
-        inform(f"{old}: {what}: delete it, as nothing reads it")
+    name_outdated(opened)
     channel = f"--channels contextual --encoder {typeable(words.encoder)}"
     channel += f" --word-pooling {words.pooling}" * ("word_pooling" in flags)
     suggest("Next, train on these words:", f"structviews train --views dep,const --corpus {typeable(corpus)} {channel}")
+
+
+def name_outdated(corpus: "ParsedCorpus") -> None:
+    """Say which stored states nothing reads any more."""
+    from structviews.pretrained.stored_states import outdated
+
+    for old, size in outdated(corpus).items():
+        what = f"{size / 1e9:,.2f} GB of an earlier version of the corpus or of structviews"
+        inform(f"{old}: {what}: delete it, as nothing reads it")
 
 
 def store_teacher_vectors(corpus: Path, name: str, device: str) -> None:
@@ -443,6 +450,7 @@ def store_teacher_vectors(corpus: Path, name: str, device: str) -> None:
         opened, teacher = ParsedCorpus.open(corpus), Teacher.open(name)
         folder = read_by(teacher, opened, errors)
     say(f"{folder}: {counted(len(opened), 'sentence')}, {counted(teacher.dim, 'dimension')}")
+    name_outdated(opened)
     learn = f"--objective teacher --teacher {typeable(name)}"
     suggest(
         "Next, learn from this teacher:", f"structviews train --views dep,const --corpus {typeable(corpus)} {learn}"

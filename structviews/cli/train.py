@@ -161,7 +161,8 @@ def learn_word_vectors(
         str,
         typer.Option(
             metavar="TEACHER",
-            help="Take this sentence-transformers model's vectors of the words, and train them for --epochs (0).",
+            help="Take the words' vectors from this sentence-transformers model; with --epochs N, which is then 0 by "
+            "default, train them.",
         ),
     ] = "",
     flags: Mapping[str, Any] = NO_FLAGS,
@@ -170,8 +171,8 @@ def learn_word_vectors(
 
     The fixed channel and the baselines read them.
     If training is stopped, run the same command again to resume after the last finished epoch.
-    A teacher's vectors are reduced to --dim dimensions and weighted by smooth inverse frequency: average them. With
-    --epochs they are trained, too: their mean is to agree with the teacher's vector of the sentence.
+    A teacher's vectors are reduced to --dim dimensions and weighted by smooth inverse frequency, so that their plain
+    mean is a sentence's vector. With --epochs they are then trained so that it agrees with the teacher's.
 
     Example: structviews vectors corpus.parsed -o corpus.vec --workers 2
 
@@ -183,8 +184,8 @@ def learn_word_vectors(
 
     check_writable(out)
     config = Word2VecConfig(**flags)
-    for name in flags.keys() & TRAINED_BY if teacher else ():
-        raise InputError(f"--teacher takes no --{name}, which skip-gram has: leave one of them out")
+    if teacher and (wrong := sorted(flags.keys() & TRAINED_BY)):
+        raise InputError(f"--{wrong[0]}: a setting of skip-gram, not of --teacher: leave one of them out")
     epochs = config.epochs if "epochs" in flags else 0
     job = ("reading", "words") if teacher and not epochs else ("learning", "sentences")
     check_name(out, config)

@@ -41,8 +41,6 @@ from structviews.runtime.wording import reason
 OPEN_SHARDS = 64
 # Maximum rows per shard, so that reading one takes little memory and time.
 SHARD_ROWS = 1000
-# Maximum rows per shard, so that reading one takes little memory and time.
-SHARD_ROWS = 1000
 OTHER_COLUMNS = "its columns are not those that the manifest names"
 
 
@@ -162,22 +160,24 @@ class ParsedCorpus:
         return [Skipped(**skip) for skip in self.manifest["skipped"]]
 
     def require(self, tree: str) -> None:
-        """Raise InputError unless all sentences have this kind of tree; ``labelled`` ones have dependency relations."""
+        """Raise InputError unless all sentences have this kind of tree.
+
+        ``labelled`` ones have dependency relations, which the first sentences tell.
+        """
         if tree == "labelled":
             self.require("dependency")
             first = next((table for table in self.tables() if len(table)), None)
             names = first["relations"].chunk(0).values.dictionary.to_pylist() if first else []
-            others = [name for name in names if name.lower() != "root"]  # which all schemes have
-            if others and not has_relations(others):
+            if not has_relations(names):
                 raise InputError(
                     f"{self.path}: its dependency trees have no relations of Universal Dependencies (parser "
                     f"{self.parser['name']}): choose a view that reads none, such as dep, or parse the text again with "
-                    "another --parser, such as DEP"
+                    "another --parser, such as builtin"
                 )
         elif not {"dependency": self.has_dependencies, "constituency": self.has_constituents}[tree]:
             raise InputError(
                 f"{self.path} has no {tree} trees (parser {self.parser['name']}): "
-                f"choose other views, or parse the text again with another --parser, such as DEP+CONST"
+                f"choose other views, or parse the text again with another --parser, such as builtin"
             )
 
     def shard(self, number: int) -> pa.Table:
@@ -221,7 +221,7 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], str]:
     file = path / MANIFEST
     if not file.is_file():
         if (path / JOB).is_file():
-            raise InputError(f"{path} is unfinished: run the command that makes it again to finish it")
+            raise InputError(f"{path} is unfinished: run the command that made it once more to finish it")
         if path.exists():
             raise InputError(f"{path} is not a parsed corpus (no {MANIFEST}): make one with `structviews parse`")
         raise InputError(f"{path} does not exist: make a parsed corpus with `structviews parse`")

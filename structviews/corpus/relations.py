@@ -41,8 +41,9 @@ def relation_numbers(names: Iterable[str]) -> Array:
 
 
 def has_relations(names: Iterable[str]) -> bool:
-    """Whether any of these is a relation that is known."""
-    return any(map(_NUMBERS.__getitem__, names))
+    """Whether any of these is a relation that is known, or there are none but ``root``, which all schemes have."""
+    others = [name for name in names if name.lower() != "root"]
+    return not others or any(map(_NUMBERS.__getitem__, others))
 
 
 def word_labels(heads: Array, relations: Array, lengths: Array) -> Array:

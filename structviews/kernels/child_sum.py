@@ -23,7 +23,7 @@ from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, Tr
 
 
 class ChildSumCell(TreeCell):
-    """Child-Sum Tree-LSTM; from the dimensions X of a word vector and H of a state, and of queries and keys.
+    """Child-Sum Tree-LSTM over word vectors of dimension X; states, queries and keys have dimension H.
 
     ``attention`` weighs the children's states instead of summing them. ``labels`` are the numbers of relations and of
     sides, see ``corpus.relations``, each of which adds a vector to all products of a word; None for a cell that reads

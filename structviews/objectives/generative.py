@@ -145,9 +145,7 @@ class Generative(Objective):
             step = _gram(u) @ u if len(u) <= u.shape[1] else u @ _gram(u)
             u.mul_(1 + self.parseval).sub_(step, alpha=self.parseval)
 
-    def extra_views(
-        self, learners: Sequence[tuple[View, Words]] = (), encoded: Mapping[View, Encoded] | None = None
-    ) -> dict[str, View]:
+    def extra_views(self, learners: Sequence[tuple[View, Words]], encoded: Mapping[View, Encoded]) -> dict[str, View]:
         return {"linear": LinearView(self.decoder)}
 
 

@@ -143,6 +143,7 @@ class Objective(nn.Module, ABC):
         Config: class of its own settings.
         report: format string with which validation prints the metrics.
         extra_names: names of its ``extra_views``.
+        one_dim: whether the vectors of its views have the same dimension, but for a ``critic`` that maps them.
         passes: how often it has a batch encoded: it gets the vectors of all views, then again those of the next pass.
         takes_pairs: whether it reads no order, so that further positives and negatives may follow a batch's text.
         needs: fields of ``Context`` that it reads besides the neighbours: ``same``, ``next``, ``words``, ``teacher``;
@@ -154,6 +155,7 @@ class Objective(nn.Module, ABC):
     example: ClassVar[str] = "dep,const"
     Config: ClassVar[type[Settings]] = Settings
     extra_names: ClassVar[tuple[str, ...]] = ()
+    one_dim: ClassVar[bool] = True
     passes: ClassVar[int] = 1
     takes_pairs: ClassVar[bool] = False
     report: ClassVar[str] = (
@@ -177,7 +179,7 @@ class Objective(nn.Module, ABC):
                 f"--views {cls.example}"
             )
         config = config or cls.Config()
-        if len(set(inputs.dims)) > 1 and getattr(config, "critic", "inner") == "inner":
+        if cls.one_dim and len(set(inputs.dims)) > 1 and getattr(config, "critic", "inner") == "inner":
             raise InputError(
                 f"views of different dimensions {', '.join(map(str, inputs.dims))}: use the same --hidden for all"
                 + hasattr(config, "critic") * ", or --critic bilinear"
@@ -210,7 +212,7 @@ class Objective(nn.Module, ABC):
         return True
 
     def extra_views(
-        self, learners: "Sequence[tuple[View, Words]]" = (), encoded: "Mapping[View, Encoded] | None" = None
+        self, learners: "Sequence[tuple[View, Words]]", encoded: "Mapping[View, Encoded]"
     ) -> "dict[str, View]":
         """Additional encoders that result from training with this objective, by name.
 

@@ -59,7 +59,7 @@ class TeacherConfig(Settings):
         super().__post_init__()
         if not self.cosine_weight and not self.similarity_weight:
             raise InputError(
-                "cosine_weight = 0, similarity_weight = 0: nothing is learnt from the teacher: give one of them"
+                "cosine_weight = 0, similarity_weight = 0: nothing is learnt from the teacher: set one of them above 0"
             )
 
 
@@ -86,6 +86,7 @@ class TeacherAgreement(Objective):
     example: ClassVar[str] = "dep,const"
     Config = TeacherConfig
     extra_names: ClassVar[tuple[str, ...]] = ("teacher",)
+    one_dim: ClassVar[bool] = False
     takes_pairs: ClassVar[bool] = True
     report: ClassVar[str] = "loss {loss:.3f} (chance {chance_loss:.3f}), cosine with the teacher {teacher_cosine:.3f}"
     needs = frozenset({"teacher"})
@@ -97,6 +98,11 @@ class TeacherAgreement(Objective):
         xavier(self.maps)
         self.pairwise: Pairwise | None = None
         if config.pairwise_weight:
+            if len(inputs.dims) < 2 or len(set(inputs.dims)) > 1:
+                raise InputError(
+                    f"pairwise_weight = {config.pairwise_weight:g}: for two or more views of the same dimension, not "
+                    f"for {','.join(inputs.views)}: choose other --views, or leave it out"
+                )
             self.pairwise = Pairwise.create("pairwise", inputs, PairwiseConfig())
 
     @classmethod
@@ -145,10 +151,8 @@ class TeacherAgreement(Objective):
         """The log of each sentence's softmax ``(B, B)`` over its similarities ``(B, B)`` with the others."""
         return (similarities / self.config.similarity_temperature).fill_diagonal_(MASKED).log_softmax(dim=1)
 
-    def extra_views(
-        self, learners: Sequence[tuple[View, Words]] = (), encoded: Mapping[View, Encoded] | None = None
-    ) -> dict[str, View]:
-        return {"teacher": TaughtView(learners, self.maps, {} if encoded is None else encoded)}
+    def extra_views(self, learners: Sequence[tuple[View, Words]], encoded: Mapping[View, Encoded]) -> dict[str, View]:
+        return {"teacher": TaughtView(learners, self.maps, encoded)}
 
 
 def mean(vectors: Sequence[Tensor]) -> Tensor:
@@ -170,7 +174,6 @@ class TaughtView(View):
         # In lists, so that they are not registered as parts of this module.
         self._learners, self._maps, self._encoded = [*learners], [maps], encoded
         self.dim = cast("nn.Linear", maps[0]).out_features
-        self.word_dim = learners[0][0].word_dim if learners else 0
 
     @property
     def structures(self) -> frozenset[str]:

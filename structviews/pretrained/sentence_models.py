@@ -25,13 +25,16 @@ from structviews.runtime.wording import network_reason, reason
 
 TRANSFORMER = "sentence-transformers"
 CARD = "README.md"
+# What a model is read from; weights of other formats may hold code.
+FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 
 
 class PublishedModel:
     """A sentence-transformers model in a folder, which reads sentences as texts, as the view ``transformer`` does.
 
     Raises:
-        InputError: if sentence-transformers is not installed, or the folder is not one of its models.
+        InputError: if there is no such folder; once the model is needed, if sentence-transformers is not installed, or
+            the folder is not one of its models.
     """
 
     def __init__(self, folder: Path):
@@ -50,8 +53,15 @@ class PublishedModel:
         try:
             with without_notices(transformers):
                 return SentenceTransformer(str(self.folder), device=best_device().type, local_files_only=True)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            raise InputError(f"{self.folder}: not a model that {TRANSFORMER} can load: {reason(error)}") from None
+        except Exception as error:  # transformers, safetensors and the modules that it names each have their own
+            raise InputError(
+                f"{self.folder}: not a model that {TRANSFORMER} can load: {reason(error)}: restore its files, or give "
+                "another model"
+            ) from None
+
+    def release(self) -> None:
+        """Let go of the loaded model; it is loaded again when it is needed."""
+        self.__dict__.pop("network", None)
 
     @property
     def device(self) -> torch.device:
@@ -64,9 +74,12 @@ class PublishedModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the model's files."""
-        files = sorted(path for path in self.folder.rglob("*") if path.is_file() and not path.name.startswith("."))
-        text = "".join(f"{path.relative_to(self.folder)} {file_hash(path)}\n" for path in files)
+        """Hash of the files that a model has, without its card and what other programs keep there."""
+        text = ""
+        for path in sorted({path for pattern in FILES for path in self.folder.rglob(pattern)}):
+            relative = path.relative_to(self.folder)
+            if path.is_file() and not any(part.startswith(".") for part in relative.parts):
+                text += f"{relative.as_posix()} {file_hash(path)}\n"
         return hashlib.sha256(text.encode()).hexdigest()
 
     def vectors(self, sentences: Sequence[Sequence[str]]) -> Tensor:
@@ -105,16 +118,17 @@ class Teacher:
     @property
     def described(self) -> TeacherModel:
         """What a run says of its teacher; the licence is that of the model's own card."""
-        about = TeacherModel(name=Path(self.name).name, files=self.model.fingerprint, dim=self.dim)
+        name = Path(self.name).resolve().name if Path(self.name).is_dir() else self.name
+        about = TeacherModel(name=name, files=self.model.fingerprint, dim=self.dim)
         card = self.model.folder / CARD
         text = card.read_text("utf-8", errors="replace") if card.is_file() else ""
-        if found := re.search(r"^license:\s*(\S+)\s*$", text, re.MULTILINE):
+        if found := re.search(r"^license:[ \t]*[\"']?([\w.+-]+)[\"']?[ \t]*$", text, re.MULTILINE):
             about["licence"] = found[1]
         return about
 
     @torch.no_grad()
     def states(self, sentences: Sequence[Sequence[str]]) -> Tensor:
-        """The vector of each sentence, ``(n, T)``, float32; on a CPU that is faster in bf16, with products in it."""
+        """The vector of each sentence, ``(n, T)``, float32; products are in bf16 where that is faster."""
         device = self.model.device
         with torch.autocast(device.type, torch.bfloat16, enabled=multiplies_half(device)):
             return self.model.vectors(sentences)
@@ -127,10 +141,17 @@ def _fetched(name: str) -> Path:
         try:
             from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
 
-            return Path(snapshot_download(name, allow_patterns=["*.json", "*.txt", "*.model", "*.safetensors", CARD]))
         except ImportError:
             why = "no such folder, and huggingface_hub is not installed"
-        except Exception as error:  # so many are those of the Hub's client and the network
-            told = network_reason(error) or reason(error)
-            why = f"neither a folder here nor a model of the Hugging Face Hub ({told})"
+        else:
+            for here in (True, False):  # what was fetched before is still the same model
+                try:
+                    folder = Path(snapshot_download(name, local_files_only=here, allow_patterns=[*FILES, CARD]))
+                except Exception as error:  # so many are those of the Hub's client and the network
+                    told = network_reason(error) or reason(error)
+                    why = f"neither a folder here nor a model of the Hugging Face Hub ({told})"
+                    continue
+                if any(folder.rglob("*.safetensors")):
+                    return folder
+                why = "no model of the Hugging Face Hub with weights in safetensors"
     raise InputError(f"teacher = {name}: {why}: give the folder of a {TRANSFORMER} model, or its id on the Hub")

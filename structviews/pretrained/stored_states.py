@@ -8,6 +8,7 @@ Shapes: n words, or sentences, of a shard; d dimension of a vector.
 """
 
 import json
+import shlex
 import shutil
 import warnings
 from collections.abc import Callable, Sequence
@@ -76,6 +77,15 @@ class StoredStates:
         """The states of a corpus if all of them have been computed, else None."""
         stored = cls(corpus, encoder)
         return stored if all(stored.file(number).is_file() for number in range(corpus.n_shards)) else None
+
+    @classmethod
+    def of_teacher(cls, corpus: ParsedCorpus, teacher: Frozen) -> Self:
+        """A teacher's vectors of a corpus's sentences; InputError if it has not read all of them."""
+        stored = cls.find(corpus, teacher)
+        if stored is None:
+            command = f"structviews corpus states {shlex.quote(str(corpus.path))} --teacher {shlex.quote(teacher.name)}"
+            raise InputError(f"{corpus.path}: the teacher has not read all its sentences yet: run `{command}`")
+        return stored
 
     def file(self, number: int) -> Path:
         """The file of a shard."""
@@ -150,7 +160,7 @@ def store_states(
     announce: Callable[[int, int], None],
     progress: "OnProgress | None" = None,
 ) -> Path:
-    """Compute the vectors of a corpus's words or sentences, or those that an earlier call left; return their folder.
+    """Compute the vectors of a corpus's words or sentences that are not there yet; return their folder.
 
     Before the first is computed, ``announce`` is called with the number of vectors that are left, and the bytes that
     they take; ``progress`` is called with the number of sentences done and their total.

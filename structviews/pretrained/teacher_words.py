@@ -1,4 +1,4 @@
-"""A teacher's words: its vectors of single words, and such that their mean is its vector of a sentence.
+"""A teacher's words: its vectors of single words, or trained so that their mean agrees with its vector of a sentence.
 
 Shapes: V words, d dimensions of a vector, T of the teacher's.
 """
@@ -6,7 +6,7 @@ Shapes: V words, d dimensions of a vector, T of the teacher's.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -19,10 +19,11 @@ from structviews.objectives.objective import Context, Inputs
 from structviews.objectives.teacher import TeacherAgreement, TeacherConfig
 from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.stored_states import StoredStates
+from structviews.runtime.documents import checked
 from structviews.runtime.seals import read_tensors, write_arrays
 from structviews.runtime.terminal import OnProgress
 from structviews.training.optimiser import LazyAdam
-from structviews.words.learning import REMEDY, check_name, new_model, write_model
+from structviews.words.learning import REMEDY, Notes, check_name, new_model, write_model
 from structviews.words.sub_words import SubWords, hashed_ngrams
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, smooth_inverse
 from structviews.words.word_settings import Word2VecConfig
@@ -124,15 +125,10 @@ class Sentences:
     """
 
     def __init__(self, corpus: ParsedCorpus, vocabulary: Vocabulary, teacher: Teacher, seed: int):
-        stored = StoredStates.find(corpus, teacher)
-        if stored is None:
-            raise InputError(
-                f"{corpus.path}: the teacher has not read all its sentences yet: run "
-                f"`structviews corpus states {corpus.path} --teacher {teacher.name}`"
-            )
+        stored = StoredStates.of_teacher(corpus, teacher)
         self.reader = CorpusReader(corpus, {WORDS: vocabulary}, (), teacher=stored)
         self.seed = seed
-        self._of = [corpus.fingerprint, teacher.about, seed]
+        self._of = [corpus.fingerprint, teacher.about, seed, len(vocabulary), vocabulary.uncased]
 
     def trained(
         self, words: np.ndarray, directions: np.ndarray, epochs: int, state: Path, progress: OnProgress | None
@@ -146,15 +142,15 @@ class Sentences:
         table = nn.EmbeddingBag(size + 1, dim, mode="mean", sparse=True, padding_idx=0)
         inputs = Inputs(views=(WORDS,), dims=(dim,), teacher_dim=len(directions))
         agreement = TeacherAgreement(inputs, TeacherConfig())
-        (to_teacher,) = agreement.maps
-        agreement.maps[0].bias = None  # the mean of mapped words is the mapped mean
+        to_teacher = cast("nn.Linear", agreement.maps[0])
+        to_teacher.register_parameter("bias", None)  # so that the mean of mapped words is the mapped mean
         learnt = {WORDS: table.weight, "map": to_teacher.weight}
         with torch.no_grad():
             table.weight[0] = 0
             table.weight[1:] = torch.from_numpy(words)
             to_teacher.weight.copy_(torch.from_numpy(directions))
         optimiser = LazyAdam([{"params": [learnt[name]], "name": name} for name in learnt], 0)
-        of = json.dumps([*self._of, epochs, *words.shape])
+        of = json.dumps([*self._of, epochs, dim])
         rows = np.arange(len(self.reader))
         ends = np.cumsum([n_batches(len(rows), BATCH, self.seed, epoch) for epoch in range(epochs)]).tolist()
         for epoch in range(_restored(learnt, optimiser, state, of), epochs):
@@ -178,17 +174,18 @@ class Sentences:
 def _restored(learnt: dict[str, torch.Tensor], optimiser: LazyAdam, state: Path, of: str) -> int:
     """Load a checkpoint; the number of epochs done, 0 if there is none, or one that is not ``of`` the same training."""
     try:
-        tensors, notes = read_tensors(state, REMEDY)
-    except InputError:  # missing, or damaged
+        tensors, found = read_tensors(state, REMEDY)
+        notes: Notes = checked(found, Notes, state, REMEDY)
+    except InputError:  # missing, damaged, or that of skip-gram
         return 0
     if notes["of"] != of:
         return 0
     with torch.no_grad():
         for name, parameter in learnt.items():
-            parameter.copy_(tensors[name])
-            moments = {key.removeprefix(f"{name} "): each.clone() for key, each in tensors.items() if f"{name} " in key}
-            optimiser.state[parameter] = moments
-    return int(notes["done"])
+            parameter.copy_(tensors.pop(name))
+            own = {key: each.clone() for key, each in tensors.items() if key.startswith(f"{name} ")}
+            optimiser.state[parameter] = {key.removeprefix(f"{name} "): each for key, each in own.items()}
+    return notes["done"]
 
 
 def principal(vectors: np.ndarray, dim: int) -> np.ndarray:

@@ -144,7 +144,8 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
 def check_same(config: TrainConfig, parsed: Parsed | None = None) -> bool:
     """Whether there is a run in the folder; of ``parsed``, what it was trained on, None looks at the settings alone.
 
-    Raises InputError if it has other settings, another corpus, other word vectors or another encoder.
+    Raises InputError if it has other settings, another corpus or other perturbed sentences, other word vectors, another
+    encoder or another teacher.
     """
     run = Path(config.data.out)
     if not (run / CONFIG).is_file():
@@ -166,17 +167,27 @@ def _difference(config: TrainConfig, parsed: Parsed | None) -> str:
         if getattr(of_stored, name) != getattr(parsed, name):
             data = config.data.corpus if name == "fingerprint" else config.data.perturbed
             return f"was trained on another version of {data}: give"
-    if of_stored.vectors != parsed.vectors:
-        return f"was trained with other vectors than {config.words.vectors}: give those, or"
-    if of_stored.encoder != parsed.encoder:
-        return f"was trained with another encoder, or other layers of it, than {config.words.encoder}: give that, or"
+    others = other_files(config, of_stored, parsed, parsed.vectors == of_stored.vectors)
+    return f"was trained with {others}, or" if others else ""
+
+
+def other_files(config: TrainConfig, stored: Parsed, parsed: Parsed, same_vectors: bool) -> str:
+    """What a run reads beside its corpus that differs, and what to give; empty if nothing does."""
+    words = config.words
+    if not same_vectors:
+        return f"other vectors than {words.vectors}: give those"
+    if parsed.encoder and stored.encoder != parsed.encoder:
+        return f"another encoder, or other layers of it, than {words.encoder}: give that"
+    # A teacher's name, and what its card says, may differ.
+    if parsed.teacher and stored.teacher and stored.teacher["files"] != parsed.teacher["files"]:
+        return f"another teacher than {parsed.teacher['name']}: give that"
     return ""
 
 
 def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
     """The settings of the run that ``config``, on the data that ``parsed`` identifies, starts from.
 
-    Raises InputError if it is not a run, or has other encoders or decoders, or other data.
+    Raises InputError if it is not a run, or has other encoders or decoders, another teacher, or other data.
     """
     source = config.data.init_from
     stored, of_stored = load_run(Path(source))
@@ -190,12 +201,8 @@ def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
                 f"{source}: cannot start from its weights: it has {name} = {was}, not {now}: "
                 f"give --{name.replace('_', '-')} {was}, or another run with --init-from"
             )
-    other = ""
-    if parsed.vectors and of_stored.vectors.get("fingerprint") != parsed.vectors["fingerprint"]:
-        other = f"other vectors than {config.words.vectors}: give those"
-    elif parsed.encoder and of_stored.encoder != parsed.encoder:
-        other = f"another encoder, or other layers of it, than {config.words.encoder}: give that"
-    if other:
+    same_vectors = not parsed.vectors or of_stored.vectors.get("fingerprint") == parsed.vectors["fingerprint"]
+    if other := other_files(config, of_stored, parsed, same_vectors):
         raise InputError(
             f"{source}: cannot start from its weights: it was trained with {other}, or another run with --init-from"
         )

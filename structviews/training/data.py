@@ -123,12 +123,7 @@ class Data:
         self.corpus, self.pairs = inputs.corpus, inputs.pairs
         contextual = inputs.encoder if CONTEXTUAL in config.words.channels else None
         self.states = StoredStates.find(self.corpus, contextual) if contextual else None
-        self.teacher = StoredStates.find(self.corpus, inputs.teacher) if inputs.teacher else None
-        if inputs.teacher and not self.teacher:
-            raise InputError(
-                f"{self.corpus.path}: the teacher has not read all its sentences yet: run "
-                f"`structviews corpus states {self.corpus.path} --teacher {inputs.teacher.name}`"
-            )
+        self.teacher = StoredStates.of_teacher(self.corpus, inputs.teacher) if inputs.teacher else None
         self.reads_neighbours = config.objective.reads_neighbours
         # Where an objective reads only the next sentence, further ones are no contexts.
         self.reach = 1 if "next" in model.context_needs else config.objective.context

@@ -21,7 +21,7 @@ from structviews.runtime.machine import keep_freed_memory, require
 from structviews.runtime.processes import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal, rate_bar, say
 from structviews.runtime.wording import counted
-from structviews.training.checkpoint import Progress, is_finished, mark, open_run
+from structviews.training.checkpoint import Progress, check_same, is_finished, mark, open_run
 from structviews.training.data import Inputs, Step
 from structviews.training.ranks import Ranks
 from structviews.training.reporting import Reporter, cosines
@@ -60,12 +60,15 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
         if is_finished(config, inputs.parsed):
             say(console, f"{run}: already trained")
             return run
+        check_same(config, inputs.parsed)
+        if config.monitoring.tensorboard:
+            require("tensorboardX", "--tensorboard", "tensorboard")
         keep_freed_memory()
         if inputs.teacher and ranks.leads:
             read_by(inputs.teacher, inputs.corpus, console)
         ranks.wait()
-        if config.monitoring.tensorboard:
-            require("tensorboardX", "--tensorboard", "tensorboard")
+        if inputs.teacher:
+            inputs.teacher.model.release()
         with rate_bar(console, run.name, "steps", percent=False) as bar:
             bar.stage("reading the corpus")
             training = Training(config, ranks, inputs)

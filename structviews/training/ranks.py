@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
@@ -223,7 +224,8 @@ def _start() -> Ranks:
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     store, rank, count = next(dist.rendezvous("env://"))
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-    dist.init_process_group(backend, store=store, rank=rank, world_size=count)
+    # The others wait while one lets a teacher read the corpus; a process that ends breaks its connections at once.
+    dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=timedelta(days=7))
     return Ranks(rank, count, store)
 
 

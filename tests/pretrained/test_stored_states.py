@@ -79,7 +79,7 @@ def test_further_sentences_are_computed_beside_those_on_disk(place):
         CorpusReader(place.corpus, vocabularies, ["tokens"], states=states, pairs=pairs)
         for states in (None, {"contextual": StoredStates.find(place.corpus, place.encoder)})
     )
-    further = Further(np.array([0, 3, 4]), np.array([1, -1, -1]))
+    further = Further(np.array([0, 3, 4]), np.array([1, 0, 0]), np.array([False, True, True]))
     one, other = (reader.batch(np.array([2, 31, 32]), further).ids["contextual"].further for reader in (here, there))
     np.testing.assert_allclose(one, other, rtol=ROUNDING, atol=ROUNDING)
 

@@ -154,4 +154,4 @@ def test_the_command_and_what_it_refuses(place, command, monkeypatch):
         2, f"error: dim = 300: more than the 32 dimensions of {teacher}: lower --dim"
     )  # fmt: skip
     code, _, errors = command("vectors", corpus, "-o", "u.vec", "--teacher", teacher, "--window", 3)
-    assert (code, errors) == (2, "error: --teacher takes no --window, which skip-gram has: leave one of them out\n")
+    assert (code, errors) == (2, "error: --window: a setting of skip-gram, not of --teacher: leave one of them out\n")

@@ -14,6 +14,7 @@ from tiny_encoders import encoder_folder
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.sentence_encoder import SentenceEncoder
+from structviews.errors import InputError
 from structviews.hub.portable import stage
 from structviews.objectives.objective import Context, Inputs
 from structviews.objectives.teacher import TeacherAgreement, TeacherConfig
@@ -208,6 +209,25 @@ def test_a_teacher_that_is_none_is_refused_and_nothing_is_written(
     with one_line(message):
         train(config)
     assert not Path("run").exists()
+
+
+def test_another_teacher_is_refused_and_a_damaged_one_is_named(place, taught, tmp_path):
+    run, folder = taught
+    other = tmp_path / "other"
+    shutil.copytree(folder, other)
+    (other / "note.txt").write_text("another model")
+    settings = {"objective": "teacher", "teacher": str(other), "epochs": 2}
+    with pytest.raises(InputError, match="trained with another teacher than other: give that, or another folder"):
+        train(small_config(place / "x.parsed", run, ("dep", "avg"), **settings))
+    begun = small_config(place / "x.parsed", tmp_path / "run", ("dep", "avg"), init_from=str(run), **settings)
+    with pytest.raises(InputError, match="it was trained with another teacher than other: give that, or another run"):
+        train(begun)
+    (other / "note.txt").unlink()
+    (other / "README.md").write_text("another card")
+    assert PublishedModel(other).fingerprint == PublishedModel(folder).fingerprint
+    (other / "model.safetensors").write_bytes(b"damaged")
+    with pytest.raises(InputError, match=r"other: not a model that .* can load: .*: restore its files, or give another"):
+        _ = Teacher.open(str(other)).dim
 
 
 def test_another_dimension_than_the_views_will_do(place, tmp_path):

@@ -152,7 +152,7 @@ class TrainedEmbedder(Embedder):
 
     @torch.inference_mode()
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
-        chosen = [i for i, needs in enumerate(self._needs) if needs & OVER_DEPENDENCIES]
+        chosen = [i for i, needs in enumerate(self._needs) if len(needs) == 1 and needs & OVER_DEPENDENCIES]
         prepared = self.prepare(sentences, chosen) if chosen else []
         if not prepared:
             return {}

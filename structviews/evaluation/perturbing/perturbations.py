@@ -363,8 +363,10 @@ def swapped_nouns(clause: Clause, random: np.random.Generator) -> Words:
         (one, other)
         for i, (noun, one) in enumerate(found)
         for second, other in found[i + 1 :]
-        # The same tag, so that verbs still agree.
-        if clause.tags[noun] == clause.tags[second] and clause.words[noun].lower() != clause.words[second].lower()
+        # The same tag, so that verbs still agree; a noun may stand in the phrase of another.
+        if one.end <= other[0]
+        and clause.tags[noun] == clause.tags[second]
+        and clause.words[noun].lower() != clause.words[second].lower()
     ]
     return _exchanged(clause, *pairs[random.integers(len(pairs))]) if pairs else None
 
