@@ -226,7 +226,7 @@ def test_another_teacher_is_refused_and_a_damaged_one_is_named(place, taught, tm
     (other / "README.md").write_text("another card")
     assert PublishedModel(other).fingerprint == PublishedModel(folder).fingerprint
     (other / "model.safetensors").write_bytes(b"damaged")
-    with pytest.raises(InputError, match=r"other: not a model that .* can load: .*: restore its files, or give another"):
+    with pytest.raises(InputError, match=r"not a model that .* can load: .*: restore its files, or give another"):
         _ = Teacher.open(str(other)).dim
 
 
