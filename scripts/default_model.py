@@ -51,8 +51,8 @@ class Size:
     """The settings of a bundled model, chosen as docs/default-model.md says.
 
     ``dim`` is that of the word vectors, and so of the view average, ``hidden`` that of each trained view; ``words`` are
-    as many as the packed run keeps, ``sub_words`` rows of n-grams. All that is made for it alone has the ``suffix`` in
-    its name.
+    as many as the packed run keeps, ``sub_words`` rows of n-grams; ``steps`` those of training, and the slower ones
+    after them; ``similarity`` is the encoder for cosines. All that is made for it alone has the ``suffix`` in its name.
     """
 
     suffix: str
@@ -60,8 +60,9 @@ class Size:
     hidden: int
     words: int
     sub_words: int
-    epochs: int
+    steps: tuple[int, int]
     views: tuple[str, ...]
+    similarity: str
 
     def named(self, name: str) -> str:
         """The name of something that is made for this size."""
@@ -72,17 +73,18 @@ class Size:
         return ",".join(str(int(view in chosen)) for view in (*self.views, TEACHER))
 
 
-TEACHER = "teacher"
+TEACHER, MEAN = "teacher", "average"
 # A packed word, or row of sub-words, takes a byte for each number and four more.
 SIZES = {
-    "full": Size("", 300, 400, 80_000, 60_000, 2, ("dep-rel", "const", "avg", "average")),
-    "small": Size("-small", 128, 128, 40_000, 40_000, 2, ("dep-rel", "avg", "average")),
+    "full": Size("", 300, 400, 80_000, 60_000, (1680, 857), ("dep-rel", "const", "avg", "average"), TEACHER),
+    "small": Size("-small", 128, 128, 40_000, 40_000, (1388, 500), ("dep-rel", "avg", "average"), MEAN),
 }
-# For features; avg is a map of average. Cosines are those in the teacher's space.
-FEATURES = ("dep-rel", "const", "average", TEACHER)
+# For features; avg is a map of average.
+FEATURES = ("dep-rel", "const", MEAN, TEACHER)
 VECTORS = ("--lower-case", "--min-count", 4, "--epochs", 2)
-TRAINING = ("--channels", "fixed", "--objective", "teacher", "--held-out", 0.003, "--lr", 0.001, "--normalise")
-WORD_BASELINE = "average"
+TRAINING = ("--channels", "fixed", "--objective", "teacher", "--held-out", 0.003, "--normalise")
+# The last steps are slower, and see the sentences in another order.
+FIRST, LAST = ("--lr", 0.001), ("--lr", 0.0002, "--seed", 2)
 # Ten sentences, each with its passive, its cleft, and its roles reversed.
 ROLES = Path(__file__).parent / "bundled_models/roles.tsv"
 LICENCE = "cc-by-sa-4.0"
@@ -200,16 +202,21 @@ def stages(options: argparse.Namespace, size: Size) -> Iterator[Stage]:
     learning = (*VECTORS, *teacher, "--dim", size.dim, "--subwords", size.sub_words)
     yield Stage("word vectors", vectors, lambda: command("vectors", corpus, "-o", vectors, *learning))
     given = ("--corpus", corpus, "--perturbed", altered, "--vectors", vectors, *teacher)
-    views = ("--views", ",".join(size.views), "--hidden", size.hidden, "--epochs", size.epochs)
-    weights = ("--view-weights", size.weights(FEATURES), "--similarity-view-weights", size.weights((TEACHER,)))
-    training = (*TRAINING, *views, *weights, "--out", run)
-    yield Stage("train", run / "components.safetensors", lambda: command("train", *given, *training))
+    views = ("--views", ",".join(size.views), "--hidden", size.hidden)
+    weights = ("--view-weights", size.weights(FEATURES), "--similarity-view-weights", size.weights((size.similarity,)))
+    begun, finished = out / "runs" / size.named("begun"), "components.safetensors"
+    slower = (*LAST, "--init-from", begun)
+    for title, folder, flags, steps in zip(
+        ("train", "train on"), (begun, run), (FIRST, slower), size.steps, strict=True
+    ):
+        training = (*given, *TRAINING, *views, *weights, *flags, "--steps", steps, "--out", folder)
+        yield Stage(title, folder / finished, lambda arguments=training: command("train", *arguments))
     yield Stage("pack", packed, lambda: keep(run, packed, size.words))
     yield Stage(
         "parse tasks", tasks / "manifest.json", lambda: command("parse", "--senteval", options.senteval, "-o", tasks)
     )
     scored = [packed]
-    for kind in (WORD_BASELINE, RANDOM):
+    for kind in (MEAN, RANDOM):
         scored.append(out / "runs" / size.named(kind))
         yield Stage(
             f"baseline {kind}",
@@ -336,9 +343,9 @@ def roles(before: Path, after: Path) -> str:
         first, *others = (embedder.encode([row[i] for row in rows]) for i in range(len(head)))
         cosines.append([cosines_of_pairs(first, each).tolist() for each in others])
     pairs = [list(zip(*each, strict=True)) for each in zip(*cosines, strict=True)]  # by kind, of each sentence
-    cells = [[f"{old:.2f} to **{new:.2f}**" for old, new in kind] for kind in pairs]
+    cells = [[f"{old:.3f} to **{new:.3f}**" for old, new in kind] for kind in pairs]
     means = [
-        f"{sum(old for old, _ in kind) / len(kind):.2f} to **{sum(new for _, new in kind) / len(kind):.2f}**"
+        f"{sum(old for old, _ in kind) / len(kind):.3f} to **{sum(new for _, new in kind) / len(kind):.3f}**"
         for kind in pairs
     ]
     lines = [[row[0], *each] for row, *each in zip(rows, *cells, strict=True)] + [["mean", *means]]

@@ -41,13 +41,14 @@ def test_at_most_one_form_of_each_kind_is_drawn(corpus, altered):
     for epoch in range(40):
         drawn = pairs.drawn(rows, epoch)
         assert drawn.rows.tolist() == sorted(drawn.rows)
-        found = list(zip(drawn.rows.tolist(), drawn.keeps.tolist(), strict=True))
+        found = list(zip(*(each.tolist() for each in drawn), strict=True))
         for place, row in enumerate(rows.tolist()):
             keeping, changing = forms_of(altered, row)
-            assert sum(at == place for _, at in found) == bool(keeping)
-            assert sum(form in changing and at == -1 for form, at in found) == bool(changing)
-            assert all(form in keeping for form, at in found if at == place)
-        seen.update(form for form, _ in found)
+            assert [sum(each[1:] == (place, changed) for each in found) for changed in (False, True)] == [
+                bool(keeping), bool(changing)
+            ]  # fmt: skip
+            assert all(form in (changing if changed else keeping) for form, at, changed in found if at == place)
+        seen.update(form for form, *_ in found)
         # A sentence's forms are the same in another batch.
         for part in (rows[:5], rows[7:9]):
             again = pairs.drawn(part, epoch)
@@ -68,7 +69,10 @@ def test_a_batch_is_that_of_the_same_sentences_in_memory(corpus, altered, across
     words = {"a": Vocabulary.of_corpus(corpus, 10**6)}
     reader = CorpusReader(corpus, words, KINDS, True, across_documents=across_documents, pairs=altered)
     assert len(reader) == len(corpus) == len(reader.documents())
-    rows, further = np.array([0, 1, 2, 30, 59]), Further(np.array([0, 1, 7, 20]), np.array([0, -1, 2, -1]))
+    rows, further = (
+        np.array([0, 1, 2, 30, 59]),
+        Further(np.array([0, 1, 7, 20]), np.array([0, 0, 2, 4]), np.array([False, True, False, True])),
+    )
     batch = reader.batch(rows, further)
     sentences = [*map(corpus.sentence, rows.tolist()), *map(altered.sentence, further.rows.tolist())]
     expected = collate(sentences, words, KINDS)
@@ -80,14 +84,15 @@ def test_a_batch_is_that_of_the_same_sentences_in_memory(corpus, altered, across
             assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
     same = [[one.tokens == other.tokens for other in sentences] for one in sentences]
     assert (batch.same[:, None] == batch.same).tolist() == same
-    assert batch.keeps.tolist() == [-1] * 5 + [0, -1, 2, -1]
+    assert batch.source.tolist() == [-1] * 5 + [0, 0, 2, 4]
+    assert batch.changed.tolist() == [False] * 5 + [False, True, False, True]
     # They are nobody's neighbours in a text, and the others' are those of the text alone.
     text = reader.batch(rows)
-    assert text.keeps is None
+    assert text.source is text.changed is None
     contexts, of_text = (context_indices(each.document, each.position, 2) for each in (batch, text))
     assert contexts[:5].tolist() == of_text.tolist()
     assert (contexts[5:] == -1).all()
-    assert batch.to("meta").keeps.is_meta
+    assert batch.to("meta").source.is_meta
 
 
 def test_paraphrases_are_each_others_contexts():
@@ -106,9 +111,9 @@ def test_pairs_of_another_corpus_are_refused(corpus, altered, tmp_path):
     other = grammar_corpus(tmp_path / "y.parsed", seed=1)
     with pytest.raises(InputError, match=r"made of another corpus than .*y\.parsed, or of an earlier one: "):
         Pairs(altered, other, 1)
-    with pytest.raises(InputError, match=r"y\.parsed: has no perturbed sentences: make it with `structviews perturb"):
+    with pytest.raises(InputError, match=r"y\.parsed: not made by `structviews perturb`: make one with `structviews"):
         Pairs(other, corpus, 1)
     crooked = opened(altered.path)
     crooked.manifest["perturbed"]["keeps"] = [True]
-    with pytest.raises(InputError, match="has sentences of no source or rule"):
+    with pytest.raises(InputError, match="some of its sentences have no source or rule"):
         Pairs(crooked, corpus, 1)

@@ -47,7 +47,7 @@ def test_errors(command, corpus, tmp_path):
     ):
         assert expected in fails(command, tmp_path, "perturb", "a.parsed", *flags)
     error = fails(command, tmp_path, *TRAIN, "--perturbed", "a.parsed", "-o", "run")
-    assert "a.parsed: has no perturbed sentences: make it with `structviews perturb a.parsed`" in error
+    assert "a.parsed: not made by `structviews perturb`: make one with `structviews perturb a.parsed`" in error
     error = fails(command, tmp_path, *TRAIN, "--perturbed", "x", "--objective", "generative", "-o", "run")
     assert "perturbed = x: the objective 'generative' takes no further positives and negatives: leave it out" in error
     topic_corpus(tmp_path / "x.parsed")

@@ -214,7 +214,7 @@ def test_what_a_baseline_is_made_of_must_be_there(files, model, tmp_path):
     run = make_baseline(f"sentence-transformers:{own}", None, tmp_path / "st")  # reads no words or trees of a corpus
     with pytest.raises(InputError, match=r"the run has stored no components, .*, or give --transductive"):
         Embedder.load(run).with_representation(remove_component=True).encode(SENTENCES)
-    (own / "README.md").write_text("changed")
+    (own / "further.json").write_text("changed")
     with pytest.raises(InputError, match=r"own: not the model that .*st was made from"):
         Embedder.load(run)
     (run / "config.toml").write_text('kind = "baseline"\n')

@@ -220,7 +220,7 @@ def test_a_run_is_packed_and_shipped_with_its_card(script, hub, run, average, tm
     (tmp_path / "one.md").write_text("\n## Section one\n\nText.\n")
     sources = ("--sources", table(tmp_path / "a.tsv", ROW), table(tmp_path / "b.tsv", CC))
     given = (*sources, "--stages", tmp_path / "stages.json", "--baselines", average)
-    script("ship", packed, *given, "--about", tmp_path / "one.md", "--machine", "two cores", "--cores", 2, 1, 1, 2)
+    script("ship", packed, *given, "--about", tmp_path / "one.md", "--machine", "two cores", "--cores", 2, 1, 1, 1, 2)
     assert capsys.readouterr() == (f"{packed}: 0.0 MB\n{out}: 0.0 MB\n", "")
     assert names(out) == ["README.md", *FILES[:3], "results.json", SOURCES, *FILES[3:]]
     assert (out / SOURCES).read_text() == f"{HEADER}\n{ROW}\n{CC}\n"
@@ -238,7 +238,7 @@ def test_a_run_is_packed_and_shipped_with_its_card(script, hub, run, average, tm
         "| default-small | dep,const | 16 | 75.0 | 91.0 |\n| average | average | 16 | 70.0 | 71.0 |\n",
         "| DEP, CONST (UMBC 40M) | S 1 | 4800 | 80.7 | 94.9 |\n\n",
         "- `average`: the baseline `average`, of the word vectors `v.vec`\n",
-        "| texts and tasks parsed | 1.5 | 2 | 3.0 |\n| word vectors learnt | 0.2 | 1 | 0.2 |\n",
+        "| texts, altered sentences and tasks parsed | 1.5 | 2 | 3.0 |\n| words taken from it | 0.2 | 1 | 0.2 |\n",
         "| all | 11.8 | | 13.4 |\n\nBy the clock on two cores, without",
         "energy.\n\n## Section one\n\nText.\n\n## Limits",
         "rounded to half precision, fixed word vectors to 8 bits",

@@ -29,8 +29,9 @@ def make(command, monkeypatch, tmp_path):
     for i in range(2):
         (tmp_path / f"text-{i}.txt").write_text("\n".join(lines[300 * i : 300 * (i + 1)]) + "\n")
     module = load("default_model", monkeypatch)
-    sizes = {"full": replace(module.SIZES["full"], dim=8, hidden=4, words=20, sub_words=50)}
-    sizes["small"] = replace(module.SIZES["small"], dim=6, hidden=3, words=10, sub_words=50, epochs=1)
+    little = {"sub_words": 50, "steps": (3, 2)}
+    sizes = {"full": replace(module.SIZES["full"], dim=8, hidden=4, words=20, **little)}
+    sizes["small"] = replace(module.SIZES["small"], dim=6, hidden=3, words=10, **little)
     monkeypatch.setattr(module, "SIZES", sizes)
 
     def run(stopped_at=None, size="full"):
@@ -71,7 +72,7 @@ def make(command, monkeypatch, tmp_path):
 def test_from_texts_to_scores_stopped_in_several_stages(make, capsys):
     ran = [make(stopped_at) for stopped_at in (*STOPPED, None)]
     assert ran == [
-        ["parse", "parse", "corpus"], ["perturb", "corpus"], ["vectors"], ["train", "parse"], ["eval"] * 3
+        ["parse", "parse", "corpus"], ["perturb", "corpus"], ["vectors"], ["train", "train", "parse"], ["eval"] * 3
     ]  # fmt: skip
     capsys.readouterr()
     assert make() == []
@@ -88,7 +89,7 @@ def test_from_texts_to_scores_stopped_in_several_stages(make, capsys):
         assert load_results(run)["tasks"].keys() == {"TREC", "SICK14"}
 
     # The small one, from the same parsed texts and tasks.
-    assert make(size="small") == ["vectors", "train", *["eval"] * 3]
+    assert make(size="small") == ["vectors", "train", "train", *["eval"] * 3]
     assert json.loads(Path("work/stages.json").read_text()) == stages
     small, random = (Embedder.load(f"work/{run}") for run in ("packed/default-small", "runs/random-small"))
     assert small.encode(["The Unheardof word"]).shape == (1, 3 + 6 + 32)
