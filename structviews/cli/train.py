@@ -161,8 +161,8 @@ def learn_word_vectors(
         str,
         typer.Option(
             metavar="TEACHER",
-            help="Take the words' vectors from this sentence-transformers model; with --epochs N, which is then 0 by "
-            "default, train them.",
+            help="Take the words' vectors from this sentence-transformers model. They are trained only if --epochs is "
+            "given.",
         ),
     ] = "",
     flags: Mapping[str, Any] = NO_FLAGS,
@@ -193,8 +193,8 @@ def learn_word_vectors(
         opened, taught_by = ParsedCorpus.open(corpus), None
         if teacher:
             from structviews.pretrained.sentence_models import Teacher
-            from structviews.pretrained.teacher_words import take_file
             from structviews.training.loop import read_by
+            from structviews.training.teacher_words import take_file
 
             taught_by = Teacher.open(teacher)
             if epochs:

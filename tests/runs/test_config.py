@@ -32,7 +32,7 @@ OF_OBJECTIVES = [
     {"objective": "pairwise", "other_contexts": "left-out"},
     {"objective": "simcse", "views": ("transformer",), "encoder": "x/y", "temperature": 0.1, "head": False},
     {"objective": "teacher", "teacher": "x/y", "cosine_weight": 0.5, "similarity_weight": 2.0, "pairwise_weight": 0.1},
-    {"objective": "teacher", "similarity_temperature": 0.1},
+    {"objective": "teacher", "similarity_temperature": 0.1, "changed_similarity": -0.2},
     {"objective": "skip-thought", "conditioning": "start", "output_layers": 2},
     {"objective": "quick-thoughts", "loss": "margin", "negatives": "nearest", "contrasts": 7, "margin": 0.5},
 ]

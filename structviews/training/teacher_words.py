@@ -165,7 +165,7 @@ class Sentences:
                 loss.backward()
                 optimiser.step()
                 if progress:
-                    progress(len(rows) * (step + 1) // ends[-1], len(rows))
+                    progress(epochs * len(rows) * (step + 1) // ends[-1], epochs * len(rows))
             moments = {f"{name} {key}": each for name in learnt for key, each in optimiser.state[learnt[name]].items()}
             write_arrays(state, learnt | moments, {"of": of, "done": epoch + 1})
         return (table.weight[1:] @ to_teacher.weight.T).detach().numpy()

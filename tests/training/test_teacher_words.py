@@ -8,10 +8,10 @@ from corpora import opened, topic_corpus
 from tiny_encoders import published_model
 
 from structviews.batches.reader import epoch_batches
-from structviews.pretrained import teacher_words
 from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.stored_states import store_states
-from structviews.pretrained.teacher_words import RIDGE, Sentences, fit_ngrams, take_file
+from structviews.training import teacher_words
+from structviews.training.teacher_words import RIDGE, Sentences, fit_ngrams, take_file
 from structviews.words.sub_words import SubWords, hashed_ngrams
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, count_words
@@ -126,7 +126,8 @@ def test_trained_words_agree_better_and_resume(place, tmp_path, monkeypatch):
         take_file(tmp_path / "again.bin", corpus, config, teacher, 3, stop)
     steps = []
     take_file(tmp_path / "again.bin", corpus, config, teacher, 3, lambda *step: steps.append(step))
-    assert steps[0][0] > len(corpus) // 3  # after the first epoch
+    assert steps[0][0] > len(corpus)  # after the first epoch
+    assert steps[-1] == (3 * len(corpus), 3 * len(corpus))
     assert (tmp_path / "again.bin").read_bytes() == (tmp_path / "3.bin").read_bytes()
 
 
