@@ -88,11 +88,11 @@ PROMISES = {
         r"sample\.conllu: the same, byte for byte\nsample\.ptb: the same, byte for byte\n\Z",
     ),
     "grid_search": (
-        rf"(?:\n +{ACCURACY} %  C \S+, pooling (?:vector|mean), view (?:dep|const|None)){{12}}",
+        rf"(?:\n +{ACCURACY} %  C \S+, pooling (?:vector|mean), view (?:dep-rel|const|None)){{12}}",
         r"accuracy +(?:0\.[5-9]\d|1\.00)",
     ),
     "open_the_page": (
-        r"default: a sentence is [\d,]+ numbers, by the views dep, const",
+        r"default: a sentence is [\d,]+ numbers, by the views dep-rel, const",
         r"\n  joined +-?\d\.\d{3}  closer than \d+% of random pairs\n",
         r"\n  He +nsubj +walked\n",
     ),
