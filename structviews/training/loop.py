@@ -14,7 +14,7 @@ from structviews.batches.reader import prefetch
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.pretrained.sentence_models import Teacher
-from structviews.pretrained.stored_states import store_states
+from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.runs.config import TrainConfig
 from structviews.runtime.files import creating
 from structviews.runtime.machine import keep_freed_memory, require
@@ -106,7 +106,12 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
 
 
 def read_by(teacher: Teacher, corpus: ParsedCorpus, console: Console) -> Path:
-    """Store a teacher's vectors of a corpus's sentences, if they are not there yet; return their folder."""
+    """Store a teacher's vectors of a corpus's sentences, if they are not there yet; return their folder.
+
+    If they are there, other processes may do the same at once: a damaged one is found when it is read.
+    """
+    if stored := StoredStates.find(corpus, teacher):
+        return stored.path
 
     def announce(sentences: int, size: int) -> None:
         if sentences:

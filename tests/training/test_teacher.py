@@ -10,6 +10,7 @@ import pytest
 import torch
 from corpora import opened, random_trees, small_config
 from perturbed import grammar_corpus, perturbed
+from rich.console import Console
 from tiny_encoders import encoder_folder
 
 from structviews.encoding.embedder import Embedder
@@ -22,6 +23,7 @@ from structviews.pretrained.alignment import as_texts
 from structviews.pretrained.sentence_models import PublishedModel, Teacher
 from structviews.pretrained.stored_states import StoredStates, store_states
 from structviews.runs.settings_file import load_run
+from structviews.training import loop
 from structviews.training.checkpoint import Progress
 from structviews.training.loop import train
 from structviews.training.trainer import Training
@@ -243,6 +245,13 @@ def test_another_dimension_than_the_views_will_do(place, tmp_path):
         place / "x.parsed", tmp_path / "run", ("avg",), objective="teacher", teacher=str(tmp_path / "five"), epochs=1
     )
     assert Embedder.load(train(config)).widths == [8, 5]
+
+
+def test_what_a_teacher_has_read_is_not_locked_again(place, taught, monkeypatch):
+    """So that several runs may begin at once."""
+    teacher, corpus = Teacher.open(str(taught[1])), opened(place / "x.parsed")
+    monkeypatch.delattr(loop, "store_states")
+    assert loop.read_by(teacher, corpus, Console(quiet=True)) == StoredStates(corpus, teacher).path
 
 
 def test_the_command_stores_vectors_that_training_finds(place, command, tmp_path):
