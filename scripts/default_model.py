@@ -341,15 +341,12 @@ def roles(before: Path, after: Path) -> str:
     cosines = []
     for embedder in found:
         first, *others = (embedder.encode([row[i] for row in rows]) for i in range(len(head)))
-        cosines.append([cosines_of_pairs(first, each).tolist() for each in others])
-    pairs = [list(zip(*each, strict=True)) for each in zip(*cosines, strict=True)]  # by kind, of each sentence
-    cells = [[f"{old:.3f} to **{new:.3f}**" for old, new in kind] for kind in pairs]
-    means = [
-        f"{sum(old for old, _ in kind) / len(kind):.3f} to **{sum(new for _, new in kind) / len(kind):.3f}**"
-        for kind in pairs
-    ]
-    lines = [[row[0], *each] for row, *each in zip(rows, *cells, strict=True)] + [["mean", *means]]
-    table = "\n".join("| " + " | ".join(line) + " |" for line in (head, ["---", *["--:"] * len(pairs)], *lines))
+        of_kinds = torch.stack([cosines_of_pairs(first, each) for each in others], dim=1)
+        cosines.append(torch.cat([of_kinds, of_kinds.mean(dim=0, keepdim=True)]))
+    lines = [head, ["---", *["--:"] * (len(head) - 1)]]
+    for name, *each in zip([*(row[0] for row in rows), "mean"], *cosines, strict=True):
+        lines.append([name, *(f"{old:.3f} to **{new:.3f}**" for old, new in zip(*each, strict=True))])
+    table = "\n".join("| " + " | ".join(line) + " |" for line in lines)
     return f"## Who did what to whom\n\nCosines with ten sentences, by the model before and **this one**:\n\n{table}"
 
 

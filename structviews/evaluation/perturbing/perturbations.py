@@ -13,6 +13,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -347,8 +348,7 @@ def swapped_cleft(clause: Clause, random: np.random.Generator) -> Words:
 def swapped_modifiers(clause: Clause, random: np.random.Generator) -> Words:
     """The black dog bit the old man. -> The old dog bit the black man."""
     found = [noun for noun in range(1, len(clause)) if _is_modified(clause, noun)]
-    pairs = [(one, other) for i, one in enumerate(found) for other in found[i + 1 :]]
-    pairs = [pair for pair in pairs if _can_trade(clause, *pair)]
+    pairs = [pair for pair in combinations(found, 2) if _can_trade(clause, *pair)]
     if not pairs:
         return None
     one, other = pairs[random.integers(len(pairs))]
@@ -361,8 +361,7 @@ def swapped_nouns(clause: Clause, random: np.random.Generator) -> Words:
     found = [(noun, span) for noun, span in enumerate(map(clause.base_phrase, range(len(clause)))) if span]
     pairs = [
         (one, other)
-        for i, (noun, one) in enumerate(found)
-        for second, other in found[i + 1 :]
+        for (noun, one), (second, other) in combinations(found, 2)
         # The same tag, so that verbs still agree; a noun may stand in the phrase of another.
         if one.end <= other[0]
         and clause.tags[noun] == clause.tags[second]
