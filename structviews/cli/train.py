@@ -165,6 +165,9 @@ def learn_word_vectors(
             "given.",
         ),
     ] = "",
+    beside: Annotated[
+        Path | None, typer.Option(help="File of word vectors that are put beside the teacher's, such as skip-gram's.")
+    ] = None,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Train word vectors on a parsed corpus, or take a teacher's.
@@ -186,26 +189,31 @@ def learn_word_vectors(
     config = Word2VecConfig(**flags)
     if teacher and (wrong := sorted(flags.keys() & TRAINED_BY)):
         raise InputError(f"--{wrong[0]}: a setting of skip-gram, not of --teacher: leave one of them out")
+    if beside and not teacher:
+        raise InputError("--beside: the file is put beside a teacher's words: name the teacher with --teacher")
     epochs = config.epochs if "epochs" in flags else 0
     job = ("reading", "words") if teacher and not epochs else ("learning", "sentences")
     check_name(out, config)
     with resuming(), writing(out):
-        opened, taught_by = ParsedCorpus.open(corpus), None
+        opened, taught_by, further = ParsedCorpus.open(corpus), None, None
         if teacher:
             from structviews.pretrained.sentence_models import Teacher
             from structviews.training.loop import read_by
             from structviews.training.teacher_words import take_file
+            from structviews.words.vector_files import WordVectors
 
+            further = WordVectors.open(beside) if beside else None
             taught_by = Teacher.open(teacher)
             if epochs:
                 read_by(taught_by, opened, errors)
         with rate_bar(errors, *job) as progress:
             progress.stage("counting the words")
             if taught_by:
-                n_words = take_file(out, opened, config, taught_by, epochs, progress)
+                n_words = take_file(out, opened, config, taught_by, epochs, progress, further)
             else:
                 n_words = learn_file(out, opened, config, progress)
-    say(f"{out}: {counted(n_words, 'word')}, {counted(config.dim, 'dimension')}")
+    dim = config.dim + (further.dim if further else 0)
+    say(f"{out}: {counted(n_words, 'word')}, {counted(dim, 'dimension')}")
     channel = f"--channels fixed --vectors {typeable(out)}"
     suggest("Next, train on these words:", f"structviews train --views dep,const {channel}")
 

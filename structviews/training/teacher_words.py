@@ -5,6 +5,7 @@ Shapes: V words, d dimensions of a vector, T of the teacher's.
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from torch import nn
 
 from structviews.batches.reader import CorpusReader, epoch_batches, n_batches, prefetch
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.objectives.objective import Context, Inputs
 from structviews.objectives.teacher import TeacherAgreement, TeacherConfig
@@ -25,6 +27,7 @@ from structviews.runtime.terminal import OnProgress
 from structviews.training.optimiser import LazyAdam
 from structviews.words.learning import REMEDY, Notes, check_name, new_model, write_model
 from structviews.words.sub_words import SubWords, hashed_ngrams
+from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, smooth_inverse
 from structviews.words.word_settings import Word2VecConfig
 
@@ -44,6 +47,7 @@ def take_file(
     teacher: Teacher,
     epochs: int = 0,
     progress: OnProgress | None = None,
+    beside: WordVectors | None = None,
 ) -> int:
     """Write a teacher's vectors of a corpus's words to a file, see ``write_model``; return the number of words.
 
@@ -52,7 +56,7 @@ def take_file(
     """
     check_name(out, config)
     state = out.with_name(f".{out.name}.state")
-    model = taught_model(corpus, config, teacher, epochs, state, progress)
+    model = taught_model(corpus, config, teacher, epochs, state, progress, beside)
     write_model(out, model)
     state.unlink(missing_ok=True)
     return len(model.wv)
@@ -65,13 +69,15 @@ def taught_model(
     epochs: int,
     state: Path,
     progress: OnProgress | None = None,
+    beside: WordVectors | None = None,
 ) -> Any:
     """A teacher's vectors of single words, as a bag of words needs them (after model2vec, Tulkens and van Dongen 2024).
 
     They are centred, reduced to their first d principal components, and weighted by the smooth inverse frequency
     a / (a + p(w)) of each word (Arora et al. 2017, algorithm 1), so that their plain mean is a sentence's vector. Then
     they are trained for some ``epochs``, see ``Sentences``. N-grams get the vectors whose means are nearest to the
-    words', without the weights: further words are rare.
+    words', without the weights: further words are rare. A word's vector in the file ``beside``, if one is given, scaled
+    as ``scaled_beside`` says, comes after the teacher's.
 
     Returns:
         gensim's ``Word2Vec`` or ``FastText``, words by descending frequency.
@@ -82,7 +88,8 @@ def taught_model(
     """
     if config.dim > teacher.dim:
         raise InputError(f"dim = {config.dim}: more than the {teacher.dim} dimensions of {teacher.name}: lower --dim")
-    model, found = new_model(corpus, config), []
+    model = new_model(corpus, replace(config, dim=config.dim + (beside.dim if beside else 0)))
+    found = []
     words: list[str] = model.wv.index_to_key
     for start in range(0, len(words), AT_ONCE):
         found.append(teacher.states([[word] for word in words[start : start + AT_ONCE]]).cpu().numpy())
@@ -100,6 +107,9 @@ def taught_model(
         mapped = sentences.trained(weighted, directions, epochs, state, progress)
         weighted = mapped @ principal(np.sqrt(counts) * mapped, config.dim)  # of the words of a text
         vectors = weighted / weights
+    if beside:
+        further = scaled_beside(beside, words, counts, weighted)
+        weighted, vectors = (np.concatenate([each, further], axis=1) for each in (weighted, vectors))
     model.init_weights()
     if not config.subwords:
         model.wv.vectors[:] = weighted
@@ -192,6 +202,19 @@ def principal(vectors: np.ndarray, dim: int) -> np.ndarray:
     """The first directions ``(T, dim)``, float32, of vectors ``(V, T)``: those of the greatest mean square."""
     product = vectors.T.astype(np.float64) @ vectors.astype(np.float64)
     return np.linalg.eigh(product)[1][:, ::-1][:, :dim].astype(np.float32)  # eigh's are in ascending order
+
+
+def scaled_beside(beside: WordVectors, words: Sequence[str], counts: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """The vectors ``(V, dim)`` of words in a file, all of one length; 0 for those that it does not have.
+
+    Function words, which a teacher's weights all but silence, are as loud as others here. Over a text, with ``counts
+    (V, 1)`` of the words, their squares have the same mean as those of a teacher's ``own (V, d)``.
+    """
+    has_vector, found = beside.read(words)
+    vectors = np.zeros((len(words), beside.dim), np.float32)
+    vectors[has_vector] = normalised(found)
+    squares = [(counts * np.square(each)).sum() for each in (own, vectors)]
+    return vectors * np.float32(np.sqrt(squares[0] / max(squares[1], TINY)))
 
 
 def fit_ngrams(sub_words: SubWords, words: Sequence[str], vectors: np.ndarray) -> None:

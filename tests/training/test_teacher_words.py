@@ -8,12 +8,13 @@ from corpora import opened, topic_corpus
 from tiny_encoders import published_model
 
 from structviews.batches.reader import epoch_batches
+from structviews.encoding.representation import normalised
 from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.stored_states import store_states
 from structviews.training import teacher_words
 from structviews.training.teacher_words import RIDGE, Sentences, fit_ngrams, take_file
 from structviews.words.sub_words import SubWords, hashed_ngrams
-from structviews.words.vector_files import WordVectors
+from structviews.words.vector_files import WordVectors, save_vectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, count_words
 from structviews.words.word_settings import Word2VecConfig
 
@@ -54,6 +55,30 @@ def test_a_file_has_the_teachers_words(place, tmp_path, name, subwords):
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=2e-5)
     has_vector, _ = vectors.read(["topicless"])
     assert has_vector.tolist() == [bool(subwords)]
+
+
+@pytest.mark.parametrize("subwords", [0, 50])
+def test_other_words_come_beside_the_teachers(place, tmp_path, subwords):
+    corpus, teacher = opened(place / "x.parsed"), Teacher.open(str(place / "tiny"))
+    config = Word2VecConfig(dim=6, min_count=3, subwords=subwords)
+    take_file(tmp_path / "alone.bin", corpus, config, teacher)
+    alone = WordVectors.open(tmp_path / "alone.bin")
+    words = alone.words.to_pylist()
+    others = np.random.default_rng(0).standard_normal((len(words) - 1, 4)).astype(np.float32)
+    save_vectors(tmp_path / "others.vec", words[:-1], others)
+    take_file(tmp_path / "both.bin", corpus, config, teacher, beside=WordVectors.open(tmp_path / "others.vec"))
+    both = WordVectors.open(tmp_path / "both.bin").read(words)[1]
+    np.testing.assert_allclose(both[:, :6], alone.read(words)[1], atol=2e-5)
+    further = both[:, 6:]
+    np.testing.assert_allclose(further[-1], 0, atol=1e-6)
+    lengths = np.linalg.norm(further[:-1], axis=1)
+    np.testing.assert_allclose(further[:-1] / lengths[:, None], normalised(others), atol=1e-5)
+    np.testing.assert_allclose(lengths, lengths[0], rtol=1e-5)
+    counts = count_words(corpus)
+    of_text = [
+        sum(counts[w] * (v**2).sum() for w, v in zip(words, each, strict=True)) for each in (both[:, :6], further)
+    ]
+    assert of_text[0] == pytest.approx(of_text[1], rel=1e-4)
 
 
 def sentences_of(place, words):
@@ -156,3 +181,11 @@ def test_the_command_and_what_it_refuses(place, command, monkeypatch):
     )  # fmt: skip
     code, _, errors = command("vectors", corpus, "-o", "u.vec", "--teacher", teacher, "--window", 3)
     assert (code, errors) == (2, "error: --window: a setting of skip-gram, not of --teacher: leave one of them out\n")
+    both = ("--teacher", teacher, "--dim", 6, "--min-count", 3, "--beside", "t.vec")
+    code, output, errors = command("vectors", corpus, "-o", "both.vec", *both)
+    assert code == 0, errors
+    assert output.startswith("both.vec: 36 words, 12 dimensions\n")
+    code, _, errors = command("vectors", corpus, "-o", "u.vec", "--beside", "t.vec")
+    assert (code, errors) == (
+        2, "error: --beside: the file is put beside a teacher's words: name the teacher with --teacher\n"
+    )  # fmt: skip
