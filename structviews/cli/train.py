@@ -166,7 +166,7 @@ def learn_word_vectors(
         ),
     ] = "",
     beside: Annotated[
-        Path | None, typer.Option(help="File of word vectors that are put beside the teacher's, such as skip-gram's.")
+        Path | None, typer.Option(help="File of word vectors, such as skip-gram's, to put after the teacher's.")
     ] = None,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
