@@ -15,11 +15,13 @@ import argparse
 import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -34,6 +36,7 @@ from benchmarks.measure import LEAST_ROUNDS, Run, median_ratio, product, race, t
 from structviews.batches.batch import Batch, WordIds
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.kernels.cells import LEVEL_PASSES
 from structviews.model import Channel, Model
 from structviews.runs.config import TrainConfig
 from structviews.runtime.machine import keep_freed_memory
@@ -63,11 +66,13 @@ class Way(NamedTuple):
         backend: of the trees; or ``nn.GRU``.
         half: products in bf16.
         few: on a few sentences only, because it is slow; rates are scaled by the number of words.
+        plain: a cell's equations, batched by level, without passes of its own.
     """
 
     backend: str = "level"
     half: bool = False
     few: bool = False
+    plain: bool = False
 
 
 WAYS = {
@@ -75,17 +80,25 @@ WAYS = {
     "DGL": Way("dgl"),
     "nn.GRU": Way("nn.GRU"),
     "nn.GRU bf16": Way("nn.GRU", half=True),
+    "plain bf16": Way(half=True, plain=True),
     "fp32": Way(),
     "bf16": Way(half=True),
 }
 
 
-def ways(encoder: str) -> dict[str, Way]:
+def ways(encoder: str, device: torch.device) -> dict[str, Way]:
     """The ways to run an encoder or the training step on this machine."""
-    without = {"naive", "DGL"} if encoder == "seq" else {"nn.GRU", "nn.GRU bf16"}
+    without = {"naive", "DGL", "plain bf16"} if encoder == "seq" else {"nn.GRU", "nn.GRU bf16"}
+    if device.type == "cuda":  # recursion waits for each of a GPU's launches
+        without |= {"naive"}
     if find_spec("dgl") is None:
         without |= {"DGL"}
     return {name: way for name, way in WAYS.items() if name not in without}
+
+
+def passes(way: Way) -> AbstractContextManager[Any]:
+    """A context with the cells' own passes, or without."""
+    return patch.dict(LEVEL_PASSES, clear=way.plain)
 
 
 class WordVectors(NamedTuple):
@@ -112,7 +125,7 @@ class Encoder:
         if n_words > len(self.words):  # in the first rounds, which do not count
             self.words = torch.randn(n_words, WORD_DIM, device=batch.device)
         words = self.words[:n_words].requires_grad_()
-        with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half):
+        with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half), passes(way):
             if way.backend == "nn.GRU":
                 inputs = embedding(ids.inverse[batch.packing.order], words)
                 _, final = self.view.network(PackedSequence(inputs, batch.packing.sizes))
@@ -139,7 +152,7 @@ class Step:
         for view in self.model.views:
             view.tree_backend = way.backend
         self.optimiser.zero_grad(set_to_none=True)
-        with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half):
+        with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half), passes(way):
             loss, *_ = self.model.losses(batch, self.model.context(batch, 1))
         loss.backward()
         for _, channel in self.model.each():
@@ -216,7 +229,7 @@ def kernels(options: argparse.Namespace, batches: Batches, threads: int) -> Iter
     for name, size, hidden in itertools.product(ENCODERS, options.sizes, options.hidden):
         contender = Encoder(name, hidden, options.device)
         about = {"what": name, "batch": size, "hidden": hidden, "threads": threads}
-        yield about | compare(options, contender, ways(name), batches, size)
+        yield about | compare(options, contender, ways(name, options.device), batches, size)
 
 
 def step(options: argparse.Namespace, batches: Batches, threads: int) -> Iterator[Row]:
@@ -227,7 +240,7 @@ def step(options: argparse.Namespace, batches: Batches, threads: int) -> Iterato
         contender = Step(VIEWS, hidden, channels, options.device)
         what = ",".join(VIEWS) + " step" + f", {channels} channels" * (channels > 1)
         about = {"what": what, "batch": size, "hidden": hidden, "threads": threads}
-        row = about | compare(options, contender, ways("step"), batches, size)
+        row = about | compare(options, contender, ways("step", options.device), batches, size)
         if (size, hidden, channels) == (*PAPERS_SIZE, 1):
             row["times_the_paper"] = {n: rate / PAPERS_RATE for n, rate in row["sentences_per_second"].items()}
         yield row

@@ -283,7 +283,8 @@ def epoch_batches(
         lots = rng.permutation(blocks[-1] + 1) // (OPEN_SHARDS // 2)  # half: a block may be of two shards
         rows = rows[np.argsort(lots[blocks] + rng.random(len(rows)))]
     count = n_batches(len(rows), size, seed, epoch)
-    for number in range(count) if in_order else rng.permutation(count):
+    # Shuffled rows are in random order as they are, and read a lot at a time.
+    for number in range(count) if in_order or shuffled else rng.permutation(count):
         start = offset + number * size
         whole = number < n_full
         batch = rows[start : start + size] if whole else np.concatenate([rows[:offset], rows[offset + n_full * size :]])

@@ -218,10 +218,9 @@ def _gradients(
     for each, of_roots in zip(above, (0 if d_roots is None else d_roots, 0, 0), strict=True):
         each[trees.n_edges :] = of_roots
 
-    def close(at: slice, by_h: Tensor, by_c: Tensor, by_sent: Tensor) -> None:
-        """Gradients of some rows from those passed down to them; ``by_c`` gets the full gradient of their cells."""
-        d_sent[at] = by_sent
-        by_h.addmm_(by_sent, w_send)
+    def close(at: slice, by_h: Tensor, by_c: Tensor) -> None:
+        """Gradients of rows from those passed down, in ``d_sent`` too; ``by_c`` gets the full one of their cells."""
+        by_h.addmm_(d_sent[at], w_send)
         if d_h is not None:
             by_h.add_(d_h[at])
         ops.close_gates(gates[at], c[at], by_h, by_c, d_gates[at])
@@ -229,8 +228,10 @@ def _gradients(
     for number, level in reversed(list(enumerate(trees.upper_levels()))):
         at, inner, edges, weight = rows.at(level), level.inner, level.edges, None
         below, d_edges, d_heads = ctx.children[edges], above_sent[edges], d_own[1:][inner]
-        passed = [each.index_select(0, trees.slot[level.nodes]) for each in above]
-        close(at, *passed)
+        slot = trees.slot[level.nodes]
+        by_h, by_c = (each.index_select(0, slot) for each in (above_h, above_c))
+        torch.index_select(above_sent, 0, slot, out=d_sent[at])
+        close(at, by_h, by_c)
         d_h_sum = torch.mm(d_gates[at], w_sum)
         if ctx.attention:
             attention = ctx.attention[number]
@@ -238,8 +239,10 @@ def _gradients(
             vectors, into = (own[inner, size:], sent[:, size:]), (d_heads[:, size:], d_edges[:, size:])
             ops.attend_backward(level, below, vectors, attention, h, (d_h_sum, d_weights[edges]), into)
         into_all = above_h[edges], above_c[edges], d_edges[:, :size], d_heads[:, :size]
-        ops.spread_to_children(level, below, forget[edges], c, weight, (d_h_sum, passed[1]), into_all)
+        ops.spread_to_children(level, below, forget[edges], c, weight, (d_h_sum, by_c), into_all)
     # A leaf's row stands for all leaves of its word.
     slots = trees.slot.index_select(0, rows.leaves)
-    close(slice(0, rows.n_leaves), *(steps.sums_by_group(each, slots, rows.leaf_starts) for each in above))
+    of_leaves = [steps.sums_by_group(each, slots, rows.leaf_starts) for each in above]
+    d_sent[: rows.n_leaves] = of_leaves.pop()
+    close(slice(0, rows.n_leaves), *of_leaves)
     return d_gates, d_sent, d_own

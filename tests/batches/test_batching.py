@@ -13,7 +13,7 @@ from structviews.batches.batch import collate
 from structviews.batches.reader import CorpusReader, epoch_batches, held_out, n_batches, prefetch
 from structviews.batches.trees import Pairs
 from structviews.corpus.format import Row
-from structviews.corpus.parsed_corpus import OPEN_SHARDS
+from structviews.corpus.parsed_corpus import OPEN_SHARDS, SHARD_ROWS
 from structviews.errors import InputError
 from structviews.words.vocabulary import Vocabulary
 
@@ -131,6 +131,13 @@ def test_epochs_differ_and_repeat_by_seed_and_number():
     shuffled = epoch(1, 0, shuffled=True)
     assert shuffled == epoch(1, 0, shuffled=True)
     assert all(np.ptp(batch) > 2500 for batch in shuffled)  # from all over the corpus
+
+
+def test_shuffled_batches_that_follow_one_another_are_of_the_same_shards():
+    """Else each of them opens other shards, and most of the time goes into that."""
+    *batches, _ = epoch_batches(np.arange(4 * OPEN_SHARDS * SHARD_ROWS), 400, 1, 0, shuffled=True)
+    for start in range(0, len(batches), 8):
+        assert len({row // SHARD_ROWS for batch in batches[start : start + 8] for row in batch.tolist()}) <= OPEN_SHARDS
 
 
 def test_held_out_documents_stay_when_others_are_added():

@@ -60,7 +60,7 @@ def test_train(bench, module, monkeypatch, part):
     names = {"kernels": module("train").ENCODERS, "step": ("dep,const step", "dep,const step, 2 channels")}[part]
     assert [row["what"] for row in found[part]] == list(names)
     for row in found[part]:
-        assert list(row["sentences_per_second"]) == list(module("train").ways(row["what"]))
+        assert list(row["sentences_per_second"]) == list(module("train").ways(row["what"], torch.device("cpu")))
         assert (row["times_dgl"] != {}) == ("DGL" in row["sentences_per_second"])
         for figures in ("sentences_per_second", "share_of_ceiling", "ceiling_gflops", "times_dgl"):
             assert all(value > 0 for value in row[figures].values())
@@ -150,7 +150,7 @@ def test_every_way_gives_the_same_gradients(module):
     batch = collate(SHAPES["random"], words, ["dependency", "constituency"])
     for name in train.ENCODERS:
         encoder = train.Encoder(name, 6, torch.device("cpu"))
-        found = {way: encoder.run(batch, how) for way, how in train.ways(name).items()}
+        found = {way: encoder.run(batch, how) for way, how in train.ways(name, torch.device("cpu")).items()}
         for others in found.values():
             for one, other in zip(found["fp32"], others, strict=True):
                 assert (one - other).norm() < 0.05 * one.norm(), name
