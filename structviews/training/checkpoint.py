@@ -160,7 +160,7 @@ def _difference(config: TrainConfig, parsed: Parsed | None) -> str:
     stored, of_stored = load_run(Path(config.data.out))
     if name := config.difference(stored):
         old, new = (each.flat().get(name, "none") for each in (stored, config))
-        return f"holds a run with {name} = {old!r}, not {new!r}: give"
+        return f"already has a run with {name} = {old!r} (you asked for {new!r}): give"
     if parsed is None:
         return ""
     for name in ("fingerprint", "perturbed"):

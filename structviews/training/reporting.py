@@ -1,5 +1,6 @@
 """Reports during training, to the log, TensorBoard and the terminal; warnings."""
 
+import math
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -81,10 +82,14 @@ class Reporter:
         say(self._console, f"step {progress.step}: {shown}")
 
     def learnt(self, progress: Progress) -> None:
-        """Print how long it took, and what the last validation found."""
+        """Print how long it took, what the last validation found, and whether that is no better than chance."""
         took = duration(time.monotonic() - self._began)
         found = f"; held-out {self._reported()}" if self._held_out else ""
         say(self._console, f"{self._run}: {counted(progress.step - self._start, 'step')} in {took}{found}")
+        for prefix, _, values in self._by_channel(self._held_out):
+            if values and values["loss"] >= values.get("chance_loss", math.inf):
+                remedy = "train on more text, for more --epochs or with another --lr"
+                say(self._console, f"warning: {prefix}nothing was learnt that holds for other text: {remedy}")
 
     def _reported(self) -> str:
         """The last metrics on the held-out documents."""

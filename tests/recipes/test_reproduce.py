@@ -212,7 +212,9 @@ def test_members_are_shared_unless_they_differ_in_settings_or_vectors(does, comm
         return err
 
     before = weights("reproduced/runs/uni-qt")
-    assert "uni-qt: holds a run with hidden = 8, not 10: give another folder with --out" in refused("--hidden", "10")
+    assert "uni-qt: already has a run with hidden = 8 (you asked for 10): give another folder with --out" in refused(
+        "--hidden", "10"
+    )
     assert not Path("reproduced/runs/bi-qt").exists()
     code, _, err = command("reproduce", "combine-qt", *SMALL)
     assert (code, weights("reproduced/runs/uni-qt")) == (0, before)
@@ -307,7 +309,7 @@ def test_calls_killed_before_a_checkpoint_and_after_the_scores_go_on(does):
 def test_what_was_made_of_another_text_of_the_same_name_is_not_used(command):
     text = Path("corpus.txt")
     text.write_text("\n".join(text.read_text().split("\n")[69:]))
-    assert "uni-qt: holds a run with corpus = " in fails(command, Path(), "reproduce", "uni-qt", *SMALL)
+    assert "uni-qt: already has a run with corpus = " in fails(command, Path(), "reproduce", "uni-qt", *SMALL)
     shutil.rmtree("reproduced/runs")
     assert command("reproduce", "uni-qt", *SMALL, "--dry-run")[2].startswith("taking the first 250 sentences of")
 

@@ -65,6 +65,15 @@ def test_parts_make_the_whole_bit_for_bit(whole, place, tmp_path):
     assert log[-1] == whole_log[-1]
 
 
+def test_a_run_that_learnt_nothing_for_other_text_says_so(whole):
+    """The words of a sentence that is held out tell a teacher's vector of it, and nothing of its neighbours."""
+    name, run, said = whole
+    last = log_of(run, "validation")[-1]
+    warned = "warning: nothing was learnt that holds for other text: train on more text" in said
+    assert warned == (last["loss"] >= last["chance_loss"])
+    assert warned == {"teacher": False, "pairwise": True}.get(name, warned)
+
+
 def test_the_loss_falls_and_the_log_has_the_metrics(whole):
     name, run, said = whole
     places, cosines = {"kind", "step", "epoch"}, {"cos_ff", "cos_gg", "cos_fg"}
@@ -97,9 +106,9 @@ def test_the_linear_view_is_one_of_the_run(place, tmp_path):
 def test_a_temperature_at_its_bound_is_told_once(place, tmp_path):
     config = config_of("consensus", place, tmp_path / "run", epochs=2, temperature=TEMPERATURES[1])
     run, said = quietly(config)
-    assert said.count("warning: ") == 1
+    assert said.count("warning: step") == 1
     assert "warning: step 1: the temperature has reached its bound 10.0: use a lower --lr, or --fix-temperature" in said
     temperatures = [entry["temperature"] for entry in log_of(run, "train")]
     assert max(temperatures) == pytest.approx(TEMPERATURES[1])
     _, said = quietly(config.replaced(out=str(tmp_path / "fixed"), learn_temperature=False))
-    assert "warning" not in said
+    assert "warning: step" not in said

@@ -111,7 +111,7 @@ def test_other_settings_or_another_corpus_need_another_folder(tmp_path):
     run = train(config)
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
     assert quietly(config) == (run, f"{run}: already trained\n")
-    with pytest.raises(InputError, match=r"run: holds a run with hidden = 8, not 10: .*--out"):
+    with pytest.raises(InputError, match=r"run: already has a run with hidden = 8 \(you asked for 10\): .*--out"):
         train(small_config(corpus, run, steps=2, hidden=10))
     assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before
     extend(extended(run, None, 4))
