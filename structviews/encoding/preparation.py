@@ -145,7 +145,8 @@ class Preparer:
         return (
             f"most words of this text are rare or unknown to the run, which was trained on language {self.language!r}: "
             "if it is in another one, its vectors say little: train a run on that language, parsed with --lang CODE "
-            "--parser stanza (in Python, structviews.parsing.sources.open_source with structviews.parsing.parser.Options)"
+            "--parser stanza (in Python, structviews.parsing.sources.open_source with "
+            "structviews.parsing.parser.Options)"
         )
 
     def _resolve_parser(self) -> Parser:
