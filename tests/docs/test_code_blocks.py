@@ -47,7 +47,7 @@ GIVEN = {
     "docs/word-vectors.md": ["dep-const"],
 }
 # Pages that say which text they take: they are read where only data/ is, with the first lines of its text.
-WITH_DATA = ["docs/quickstart.md", "docs/guide.md"]
+WITH_DATA = ["README.md", "docs/quickstart.md", "docs/guide.md"]
 pytestmark = pytest.mark.usefixtures("one_thread")
 PAGES = [page for page in pages() if blocks_of(page)]
 
