@@ -8,16 +8,22 @@ extras=${1:-}
 # PyTorch's own index of builds for the CPU; PyPI's for Linux is the one for CUDA, whose libraries take gigabytes.
 cpu_builds=https://download.pytorch.org/whl/cpu
 
+# quietly COMMAND...: what it says, such as pip's retries of an index that cannot be reached, is shown only if it fails.
+log=$PWD/.venv/install.log
+quietly() {
+    "$@" > "$log" 2>&1 || { cat "$log" >&2; return 1; }
+}
+
 # install PIP ARGUMENTS...: at the pinned versions; PyTorch is the build for the CPU unless there is a GPU.
 install() {
     local pip=$1
     shift
     if [ "$(uname)" = Linux ] && [[ $(nvidia-smi --list-gpus 2>/dev/null) != *"GPU 0"* ]]; then
         # Where that index cannot be reached, pip takes what its own has.
-        "$pip" install -qq --disable-pip-version-check --retries 1 --constraint constraints.txt \
+        quietly "$pip" install --disable-pip-version-check --retries 1 --constraint constraints.txt \
             --extra-index-url "$cpu_builds" torch
     fi
-    "$pip" install --quiet --disable-pip-version-check --constraint constraints.txt "$@"
+    quietly "$pip" install --disable-pip-version-check --constraint constraints.txt "$@"
 }
 
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then

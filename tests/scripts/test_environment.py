@@ -28,18 +28,32 @@ def clone(tmp_path):
     return tmp_path
 
 
-def set_up(clone: Path, graphics: str) -> list[str]:
-    """What pip was asked for where ``nvidia-smi`` is a given script."""
+def sourced(clone: Path, graphics: str) -> subprocess.CompletedProcess[str]:
+    """Source the script where ``nvidia-smi`` is a given script."""
     executable(clone / "bin" / "nvidia-smi", graphics)
     path = f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    subprocess.run(
+    return subprocess.run(
         ["bash", "-c", "source scripts/environment.sh dev"],
         cwd=clone,
         env=os.environ | {"PATH": path, "PYTHON": sys.executable},
-        check=True,
+        check=False,
         capture_output=True,
+        text=True,
     )
+
+
+def set_up(clone: Path, graphics: str) -> list[str]:
+    """What pip was asked for."""
+    assert sourced(clone, graphics).returncode == 0
     return (clone / "asked").read_text().splitlines()
+
+
+def test_what_pip_says_is_shown_if_it_fails(clone):
+    for status in (0, 1):
+        executable(clone / ".venv" / "bin" / "pip", f"echo WARNING: retrying >&2; exit {status}")
+        ended = sourced(clone, "exit 9")
+        assert (ended.returncode, ended.stderr) == (status, "WARNING: retrying\n" * status)
+        (clone / ".venv" / "installed").unlink(missing_ok=True)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="PyTorch's builds for other systems have no CUDA")
