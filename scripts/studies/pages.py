@@ -1,19 +1,19 @@
 """What the pages of all studies share: tables, paragraphs, sections, pictures; every figure from the stored files."""
 
+import csv
 import json
 import textwrap
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from operator import attrgetter
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from structviews.runtime.pictures import COLOURS, inline_svg
-from studies.intervals import LEVELS, MEAN, NEXT, PROBING, Claim, Draws, Estimate, claim_between, verdicts
+from studies.intervals import LEVELS, MEAN, NEXT, PROBING, Claim, Draws, Estimate, Verdict, claim_between, verdicts
 from studies.rows import Plan, Row
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 124
+TITLE = attrgetter("title")
 # The text of all pages, part by part.
 PROSE = tomllib.loads(Path(__file__).with_name("prose.toml").read_text("utf-8"))
 # The colours of these pages' other pictures, on a light and on a dark page.
@@ -60,10 +61,10 @@ class Found:
         trees, stages = (json.loads((stored / f"{name}.json").read_text("utf-8")) for name in ("trees", "stages"))
         return cls(plan, Draws(plan, stored), trees, stages, stored)
 
-
-def remarks(stored: Path, name: str) -> str:
-    """What people say about results, in Markdown."""
-    return (stored / f"{name}.txt").read_text("utf-8")
+    def about(self, row: Row) -> list[str]:
+        """A row's dimensions and number of seeds."""
+        runs = self.draws.runs[row]
+        return [str(self.draws.loaded[runs[0]].about["dim"]), str(len(runs))]
 
 
 def write_page(docs: Path, name: str, sections: Iterable[Iterable[str]]) -> Path:
@@ -71,6 +72,17 @@ def write_page(docs: Path, name: str, sections: Iterable[Iterable[str]]) -> Path
     path = docs / "results" / f"{name}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(line for section in sections for line in section) + "\n", encoding="utf-8")
+    return path
+
+
+def write_csv(docs: Path, study: str, name: str, lines: Iterable[Sequence[object]]) -> Path:
+    """Write a table beside a study's page, its lines as long as the first one; its path."""
+    head, *others = lines
+    path = docs / "results" / study / f"{name}.csv"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as file:
+        padded = ([*line, *[""] * (len(head) - len(line))] for line in others)
+        csv.writer(file, lineterminator="\n").writerows([head, *padded])
     return path
 
 
@@ -83,9 +95,9 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1) -
 
 
 def prose(page: str, part: str, **values: object) -> Iterator[str]:
-    """A part of a page's text, with values; its paragraphs are wrapped, headings and code are as they are."""
+    """A part of a page's text, with values; its paragraphs are wrapped, all else is as it is."""
     for block in PROSE[page][part].strip("\n").format(**values).split("\n\n"):
-        as_it_is = block.startswith(("#", "<!--", "    "))
+        as_it_is = block.startswith(("#", "<!--", "    ", "- "))
         yield block if as_it_is else textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False)
         yield ""
 
@@ -97,32 +109,82 @@ def spread(estimate: Estimate, *, brief: bool = False) -> str:
     return f"{estimate.value:+.1f} [{estimate.low:+.1f}, {estimate.high:+.1f}]"
 
 
-def differences(
-    found: Found, rows: Sequence[Row], usual: Callable[[Row], Row], name: Callable[[Row], str] = attrgetter("title")
-) -> Iterator[str]:
-    """A table of the tasks, with each row's difference from another one, p corrected for all of the table."""
-    draws, names = found.draws, [*found.draws.tasks, MEAN, NEXT, *([PROBING] if PROBING in found.draws.scores else [])]
-    asked = [claim_between(row, usual(row)) for row in rows if row != usual(row)]
-    tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
-    lines = []
-    for row in rows:
-        about = [str(draws.loaded[draws.runs[row][0]].about["dim"]), str(len(draws.runs[row]))]
-        figures = [spread(draws.estimate(row, each), brief=True) for each in names]
-        last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
-        lines.append([name(row), *about, *figures, *last])
-    yield from table(["", "dim", "seeds", *names, "difference", "p"], lines)
-    yield ""
+def numbers(estimate: Estimate) -> list[str]:
+    """An estimate in a CSV file, under ``heads``."""
+    return [f"{each:.1f}" for each in (estimate.value, estimate.low, estimate.high)]
 
 
-def compared(
-    found: Found, pairs: Sequence[tuple[Row, Row]], head: str = "pairs", names: Sequence[str] = ()
-) -> Iterator[str]:
-    """The table of the differences of pairs of rows, by their titles or other names."""
-    tested = verdicts(found.draws, [claim_between(*pair) for pair in pairs])
-    texts = names or [each.claim.text for each in tested]
-    lines = [[text, spread(each.difference), f"{each.p:.3f}"] for text, each in zip(texts, tested, strict=True)]
-    yield from table([head, "difference", "p"], lines)
-    yield ""
+def heads(name: str) -> list[str]:
+    """The columns of an estimate in a CSV file."""
+    return [name, f"{name} low", f"{name} high"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows, each beside another one.
+
+    Attributes:
+        rows: in order.
+        usual: the row that a row's difference is from; itself if there is none.
+    """
+
+    rows: Sequence[Row]
+    usual: Callable[[Row], Row]
+
+    def tested(self, draws: Draws) -> dict[Row, Verdict]:
+        """The differences in the mean of the tasks, p corrected for all of the table."""
+        asked = [claim_between(row, self.usual(row)) for row in self.rows if row != self.usual(row)]
+        return {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
+
+    def means(self, found: Found, title: Callable[[Row], str] = TITLE, first: int | None = None) -> Iterator[str]:
+        """The means of the tasks, for a page; of the ``first`` rows alone if that is given."""
+        tested, lines = self.tested(found.draws), []
+        for row in self.rows[:first]:
+            mean = spread(found.draws.estimate(row, MEAN), brief=True)
+            last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
+            lines.append([title(row), *found.about(row), mean, *last])
+        yield from table(["", "dim", "seeds", MEAN, "difference", "p"], lines)
+        yield ""
+
+
+def write_scores(
+    docs: Path, found: Found, study: str, tables: Mapping[str, Table], title: Callable[[Row], str] = TITLE
+) -> list[Path]:
+    """Write all scores of all rows, table by table, and those of each run; the paths."""
+    rows, runs = row_lines(found, tables, title), run_lines(found)
+    return [write_csv(docs, study, "rows", rows), write_csv(docs, study, "runs", runs)]
+
+
+def row_lines(found: Found, tables: Mapping[str, Table], title: Callable[[Row], str]) -> Iterator[list[str]]:
+    """A line for each row of each table."""
+    draws = found.draws
+    names = [*draws.tasks, MEAN, NEXT, PROBING, *draws.probing]
+    of_scores = [head for name in names for head in heads(name)]
+    yield ["table", "row", "sentences", "batch", "dim", "seeds", *of_scores, *heads("difference"), "p"]
+    for name, each in tables.items():
+        tested = each.tested(draws)
+        for row in each.rows:
+            scores = [number for score in names for number in numbers(draws.estimate(row, score))]
+            last = [*numbers(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else []
+            yield [name, title(row), str(row.sentences), str(row.batch), *found.about(row), *scores, *last]
+
+
+def run_lines(found: Found) -> Iterator[list[object]]:
+    """A line for each run, under the name of its file."""
+    names = [*found.draws.tasks, NEXT, *found.draws.probing]
+    settings = [each.name for each in fields(Row)]
+    yield ["run", "seed", *settings, "dim", "minutes", "sentences/s", *names]
+    for run, scores in found.draws.loaded.items():
+        training = scores.about.get("training", {"minutes": "", "sentences a second": ""})
+        about = [scores.about["dim"], training["minutes"], training["sentences a second"]]
+        yield [run.name, run.seed, *astuple(run.row), *about, *(f"{scores.examples[name].score:.1f}" for name in names)]
+
+
+def claimed(found: Found, asked: Sequence[Claim]) -> dict[str, list[str]]:
+    """Verdicts in a sentence, by the places of their claims: what the study ``says``, and the difference ``shown``."""
+    found_verdicts = verdicts(found.draws, asked)
+    says = ["shows the reverse of the claim" if each.word == "reversed" else each.word for each in found_verdicts]
+    return {"says": says, "shown": [spread(each.difference) for each in found_verdicts]}
 
 
 def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
@@ -137,57 +199,24 @@ def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
     yield ""
 
 
-def discussion(found: Found) -> Iterator[str]:
-    """What people say about it."""
-    yield remarks(found.stored, "discussion")
-
-
-def probing(found: Found, name: Callable[[Row], str] = attrgetter("title")) -> Iterator[str]:
-    """The table of the probing tasks."""
-    draws = found.draws
-    yield from prose("shared", "probing")
-    lines = [[name(row), *(f"{draws.of(row, task)[0]:.1f}" for task in draws.probing)] for row in found.plan.table]
-    yield from table(["", *draws.probing], lines)
-    yield ""
-
-
-def method(found: Found) -> Iterator[str]:
-    """How intervals and tests are computed."""
-    deviation, freedom = found.draws.deviation(MEAN)
-    yield from prose("shared", "method", deviation=deviation, freedom=freedom)
-
-
-def effort(found: Found, study: str, title: Callable[[Row], str] = attrgetter("title")) -> Iterator[str]:
-    """Hours, versions, what is missing, and the rate of each kind of run."""
+def effort(found: Found, study: str, rates: str) -> Iterator[str]:
+    """Hours, versions and what is missing; at last, where ``rates`` are."""
     abouts = [each.about for each in found.draws.loaded.values()]
     training = sum(each["training"]["minutes"] for each in abouts if "training" in each) / 60
     scoring = sum(each["scoring minutes"] for each in abouts) / 60
-    made = "corpora, words, trees and states" if "states" in found.stages else "corpora, words and trees"
-    about = abouts[0]["versions"]
     yield from prose(
         "shared",
         "effort",
-        **about,
+        **abouts[0]["versions"],
         study=study,
         done=len(abouts),
         runs=len(found.plan.runs()),
         training=training,
         scoring=scoring,
         before=sum(found.stages.values()) / 3600,
-        made=made,
+        made="corpora, words, trees and states" if "states" in found.stages else "corpora, words and trees",
+        rates=rates,
     )
-    yield from table(["", "runs", "sentences/s", "hours"], rates(found, title))
-
-
-def rates(found: Found, title: Callable[[Row], str]) -> Iterator[list[str]]:
-    """What was trained, whatever the size: number of runs, their median rate, and their hours together."""
-    kinds: dict[str, list[dict[str, float]]] = {}
-    for run, scores in found.draws.loaded.items():
-        if run.row.trained:
-            kinds.setdefault(title(run.row), []).append(scores.about["training"])
-    for kind, each in kinds.items():
-        rate = median(training["sentences a second"] for training in each)
-        yield [kind, str(len(each)), f"{rate:,.0f}", f"{sum(training['minutes'] for training in each) / 60:.2f}"]
 
 
 def write_picture(docs: Path, name: str, title: str, make: Callable[[], "Figure"]) -> Path:

@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 from structviews.words import CONTEXTUAL
 from structviews.words.word_settings import FIRST
 from structviews.words.word_settings import MEAN as MEAN_STATE
 from studies import pages
-from studies.intervals import Claim, above
-from studies.pages import Found, prose
+from studies.intervals import MEAN, Claim, above
+from studies.pages import Found, Table, prose
 from studies.rows import CONTROL, FIXED, JOINED, MAIN, OF, Row, Run
 
 NAME = "transformers"
@@ -101,71 +102,52 @@ def title(row: Row) -> str:
     return f"{row.views}, contextual words" if row.channels == CONTEXTUAL else row.views
 
 
-def taught(row: Row) -> str:
-    """An exported encoder, in a sentence."""
-    ((_, pair),) = row.members
-    return f"the exported encoder trained beside `{pair.views.split(',')[1]}`"
-
-
 def claims(plan: Plan) -> list[Claim]:
-    """What is asked."""
+    """What is asked; the page's text has their places."""
     mean, centred, _ = plan.frozen
     words, contextual = plan.trees
-
     seq, *syntax = plan.pairs
     seq_alone, *syntax_alone = plan.exported
-    trees = "two trees above the encoder's states are better than"
+    names = {row: f"`{row.views}`" for row in plan.pairs} | {row: f"`{title(row)}`" for row in plan.exported}
+    trees = "two trees above the encoder's states beat"
     return [
         above(f"{trees} the mean of these states{WIDER}", contextual, mean),
         above(f"{trees} two sequences above them", contextual, plan.control),
         above(f"{trees} two trees above word vectors", contextual, words),
         above("SimCSE improves the encoder", plan.alone, mean),
-        above("SimCSE is better than leaving out the first component of the encoder's mean", plan.alone, centred),
+        above("SimCSE beats the encoder's mean without its first component", plan.alone, centred),
+        *(above(f"{names[row]} beats the encoder as it is{WIDER}", row, mean) for row in plan.pairs),
         *(
-            above(f"`{row.views}`, trained together, is better than the encoder as it is{WIDER}", row, mean)
-            for row in plan.pairs
-        ),
-        *(
-            above(
-                f"`{row.views}` is better than the encoder as it is, joined with a `{view}` view trained without it",
-                row,
-                apart,
-            )
+            above(f"{names[row]} beats the encoder as it is joined with `{view}`", row, apart)
             for row, view, apart in zip(syntax, MAIN.split(","), plan.apart, strict=True)
         ),
-        *(above(f"`{row.views}` is better than `{seq.views}`", row, seq) for row in syntax),
-        *(above(f"{taught(row)} is better than the encoder as it is", row, mean) for row in plan.exported),
-        *(above(f"{taught(row)} is better than the one trained with SimCSE", row, plan.alone) for row in plan.exported),
-        *(above(f"{taught(row)} is better than the one trained beside `seq`", row, seq_alone) for row in syntax_alone),
+        *(above(f"{names[row]} beats {names[seq]}", row, seq) for row in syntax),
+        *(above(f"{names[row]} beats the encoder as it is", row, mean) for row in plan.exported),
+        *(above(f"{names[row]} beats SimCSE", row, plan.alone) for row in plan.exported),
+        *(above(f"{names[row]} beats {names[seq_alone]}", row, seq_alone) for row in syntax_alone),
     ]
 
 
 def write_pages(stored: Path, docs: Path) -> list[Path]:
-    """Write the study's page below a folder of documentation; its path."""
+    """Write the study's page and tables below a folder of documentation; their paths."""
     found = Found.read(Plan(), stored)
-    sections = [part(found) for part in (introduction, scores, answers, pages.discussion)]
-    sections += [pages.probing(found, title), pages.method(found)]
-    sections += [learning_rates(found), limits(found), pages.effort(found, NAME, title)]
-    return [pages.write_page(docs, NAME, sections)]
-
-
-def introduction(found: Found) -> Iterator[str]:
-    """What was trained, and how."""
-    sizes = {"hidden": HIDDEN, "batch": BATCH, "simcse_batch": SIMCSE_BATCH}
-    yield from prose(NAME, "introduction", sentences=found.trees["sentences"][str(SENTENCES)], **sizes)
-
-
-def scores(found: Found) -> Iterator[str]:
-    """The table of all rows."""
-    plan = found.plan
-    yield from prose(NAME, "scores", tasks=len(found.draws.tasks))
-    yield from pages.differences(found, plan.table, lambda row: plan.frozen[0], title)
-
-
-def answers(found: Found) -> Iterator[str]:
-    """The questions with their verdicts."""
-    yield from prose(NAME, "answers")
-    yield from pages.decided(found, claims(found.plan))
+    plan, asked = found.plan, claims(found.plan)
+    table = Table(plan.table, lambda row: plan.frozen[0])
+    sizes = {"hidden": HIDDEN, "batch": BATCH, "simcse_batch": SIMCSE_BATCH, "tasks": len(found.draws.tasks)}
+    values = sizes | {"sentences": found.trees["sentences"][str(SENTENCES)]} | pages.claimed(found, asked)
+    deviation, freedom = found.draws.deviation(MEAN)
+    sections = [
+        prose(NAME, "introduction", **values),
+        prose(NAME, "answers", deviation=deviation, freedom=freedom),
+        pages.decided(found, asked),
+        prose(NAME, "scores", **values),
+        table.means(found, title),
+        learning_rates(found),
+        limits(found),
+        pages.effort(found, NAME, "Sentences/s are the median over runs."),
+        pages.table(["", "runs", "sentences/s", "hours"], rates(found)),
+    ]
+    return [pages.write_page(docs, NAME, sections), *pages.write_scores(docs, found, NAME, {NAME: table}, title)]
 
 
 def learning_rates(found: Found) -> Iterator[str]:
@@ -178,9 +160,8 @@ def learning_rates(found: Found) -> Iterator[str]:
         tried=found.trees["sentences"][str(TRIED)],
         development=", ".join(DEVELOPMENT[:-1]),
         last=DEVELOPMENT[-1],
+        untrained=measured[plan.frozen[0].name][UNTRAINED],
     )
-    untrained = measured[plan.frozen[0].name][UNTRAINED]
-    yield from prose(NAME, "untrained", untrained=untrained)
     yield from pages.table(["", *names], [trial_line(row, measured[row.name]) for row in plan.tried])
     yield ""
 
@@ -200,3 +181,14 @@ def limits(found: Found) -> Iterator[str]:
     """What the study cannot tell."""
     steps = round(found.trees["sentences"][str(SENTENCES)] / SIMCSE_BATCH, -2)
     yield from prose(NAME, "limits", steps=steps, simcse_batch=SIMCSE_BATCH)
+
+
+def rates(found: Found) -> Iterator[list[str]]:
+    """What was trained, whatever the size: number of runs, their median rate, and their hours together."""
+    kinds: dict[str, list[dict[str, float]]] = {}
+    for run, scores in found.draws.loaded.items():
+        if run.row.trained:
+            kinds.setdefault(title(run.row), []).append(scores.about["training"])
+    for kind, each in kinds.items():
+        rate = median(training["sentences a second"] for training in each)
+        yield [kind, str(len(each)), f"{rate:,.0f}", f"{sum(training['minutes'] for training in each) / 60:.2f}"]

@@ -1,9 +1,11 @@
 """Do two different structures teach each other more than one seen twice? The prose of its pages."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,13 +13,13 @@ from structviews.evaluation.scores.published import SENTEVAL
 from structviews.evaluation.scores.tables import published_rows
 from studies import pages
 from studies.intervals import MEAN, Draws, Estimate, claim_between, verdicts
-from studies.pages import Found, spread, table
+from studies.pages import Found, Table, spread, table
 from studies.rows import BUILTIN, CONTROL, MAIN, NOISE, Row
 from studies.view_pairs_plan import (
     BATCH,
     BILINEAR,
-    CRITICISED,
     HIDDEN,
+    OTHERS,
     SENTENCES,
     SIX,
     SIZED,
@@ -39,25 +41,48 @@ PAPER, PAPERS_ROW = "S", "DEP, CONST"
 
 
 def write_pages(stored: Path, docs: Path) -> list[Path]:
-    """Write the pages and pictures below a folder of documentation; their paths."""
+    """Write the pages, tables and pictures below a folder of documentation; their paths."""
     found = Found.read(Plan(), stored)
-    parts = [introduction, pages.discussion, scores, six, critics, partners]
-    parts += [claims_of, choices, pages.probing, pages.method, limits]
-    means = {row: found.draws.estimate(row, MEAN) for row in found.plan.table}
-    size, draw_size = size_page(found)
-    quality, draw_quality = quality_page(found)
-    main = [row_of(found.plan, MAIN)]
+    plan, draws, tables, series = found.plan, found.draws, tables_of(found.plan), series_of(found)
+    far = list(extrapolated(draws, series))
+    means = {row: draws.estimate(row, MEAN) for row in plan.table}
+    quality, draw_quality = quality_page(found, tables["quality"])
+    end = float(np.log10(PUBLISHED))
     pictures = {
-        NAME: ("Mean of the tasks by row, with intervals", lambda: pages.draw_intervals(means, main)),
-        "size": ("Mean of the tasks by the size of the corpus", draw_size),
+        NAME: ("Mean of the tasks by row, with intervals", lambda: pages.draw_intervals(means, [row_of(plan, MAIN)])),
+        "size": (
+            "Mean of the tasks by the size of the corpus",
+            lambda: pages.draw_lines(draws, series, "sentences, powers of ten", fitted=SIZED, far=end),
+        ),
         "parser-quality": ("Mean of the tasks by labelled attachment score", draw_quality),
     }
     return [
-        pages.write_page(docs, NAME, (*(part(found) for part in parts), pages.effort(found, NAME))),
-        pages.write_page(docs, "size", [size]),
+        pages.write_page(docs, NAME, main_page(found, tables)),
+        pages.write_page(docs, "size", size_page(found, tables["size"], far)),
         pages.write_page(docs, "parser-quality", [quality]),
+        *pages.write_scores(docs, found, NAME, tables),
+        pages.write_csv(docs, NAME, "differences", differences(found)),
+        pages.write_csv(docs, NAME, "extrapolated", far_lines(far)),
         *(pages.write_picture(docs, name, *picture) for name, picture in pictures.items()),
     ]
+
+
+def tables_of(plan: Plan) -> dict[str, Table]:
+    """All tables of rows by name, each row beside the one that it is compared with."""
+    usual = {view: next(row for row in plan.single if row.views == single(view, view)) for view in STRUCTURES}
+    pairs = dict(zip(plan.apart[1::2], plan.apart[::2], strict=True))
+    return {
+        "pairs": Table(plan.table, lambda row: row_of(plan, CONTROL)),
+        "critics": Table(plan.critics, plan.usual),
+        "single views": Table(plan.single, lambda row: usual[row.members[0][0]]),
+        "joined": Table(plan.apart, lambda row: pairs.get(row, row)),
+        "shape": Table(plan.shape, plan.usual),
+        "batches": Table(plan.batches, plan.usual),
+        "objectives": Table(plan.objectives, plan.usual),
+        "channels": Table(plan.channels, plan.usual),
+        "quality": Table(plan.quality, plan.usual),
+        "size": Table(plan.size, lambda row: replace(row, views=CONTROL)),
+    }
 
 
 def row_of(plan: Plan, title: str) -> Row:
@@ -72,174 +97,95 @@ def prose(found: Found, part: str, **values: object) -> Iterator[str]:
     return pages.prose(NAME, part, **common | values)
 
 
-def introduction(found: Found) -> Iterator[str]:
-    """The answer, and what was trained."""
-    main = verdicts(found.draws, claims(found.plan))[0]
-    sentences = found.trees["sentences"]
-    yield from prose(
-        found,
-        "introduction",
-        says=SAYS[main.word],
-        difference=spread(main.difference),
-        p=main.difference.p,
-        corrected=main.p,
-        twice=" ".join(twice(found)),
-        sentences=sentences[str(SENTENCES)],
-        held_out=sentences["held-out"],
-    )
-
-
-# What a verdict says of a claim.
-SAYS = {"shows": "shows it", "does not show": "does not show it", "reversed": "shows the reverse"}
-
-
-def twice(found: Found) -> Iterator[str]:
-    """How the main pair compares with each of its structures seen twice."""
-    own = row_of(found.plan, MAIN)
-    for view in MAIN.split(","):
-        row = row_of(found.plan, f"{view},{view}")
-        difference = found.draws.difference([(1, own, MEAN), (-1, row, MEAN)])
-        yield f"`{MAIN}` minus `{row.views}` is {spread(difference)}."
-
-
-def partners(found: Found) -> Iterator[str]:
-    """What a view learns from its partner, apart from what the partner's vector adds to its own."""
-    plan = found.plan
-    yield from prose(found, "partners")
-    usual = {view: next(row for row in plan.single if row.views == single(view, view)) for view in STRUCTURES}
-    yield from pages.differences(found, plan.single, lambda row: usual[row.members[0][0]])
-    yield from joined(found)
-
-
-def joined(found: Found) -> Iterator[str]:
-    """Views that were trained apart and then joined, beside pairs that were trained together."""
-    plan = found.plan
-    pairs = dict(zip(plan.apart[1::2], plan.apart[::2], strict=True))
-    yield from prose(found, "joined")
-    yield from pages.differences(found, plan.apart, lambda row: pairs.get(row, row))
-    yield from prose(found, "apart")
-    yield from pages.compared(found, [(row, pair) for row in plan.apart[1::2] for _, pair in row.members])
-
-
-def scores(found: Found) -> Iterator[str]:
-    """The table of all rows."""
-    plan = found.plan
-    yield from prose(found, "scores")
-    yield from pages.differences(found, plan.table, lambda row: row_of(plan, CONTROL))
-    yield "![The mean of the tasks for each row, with intervals](../images/view-pairs.svg)"
-    yield ""
-
-
-def six(found: Found) -> Iterator[str]:
-    """The six pairs of sequence, dependencies and constituents against each other."""
-    rows = [row_of(found.plan, views) for views in SIX]
-    yield from prose(found, "six")
-    yield from pages.compared(found, [(a, b) for place, a in enumerate(rows) for b in rows[place + 1 :]])
-
-
-def critics(found: Found) -> Iterator[str]:
-    """Pairs with the inner product and with the bilinear critic, beside the author's table."""
-    plan = found.plan
-    yield from prose(found, "critics")
-    yield from pages.differences(found, plan.critics, plan.usual)
-    with_critic = {row.views: row for row in plan.critics if row.critic == BILINEAR}
-    main, *others = (with_critic[views] for views in CRITICISED)
-    yield from prose(found, "bilinear")
-    yield from pages.compared(found, [(main, other) for other in others])
-    rows = []
-    theirs = {key: row.cells[-1] for key, row in published_rows(SENTEVAL.parts.keys(), [SENTEVAL]).items()}
-    for views, name in zip(SIX, THEIR_NAMES, strict=True):
-        bilinear = found.draws.estimate(with_critic[views], MEAN) if views in with_critic else None
-        inner = found.draws.estimate(row_of(plan, views), MEAN)
-        figures = [str(theirs["T", f"{name} (UMBC 40M)"]), spread(inner, brief=True)]
-        rows.append([views, *figures, spread(bilinear, brief=True) if bilinear else ""])
-    yield from prose(found, "author")
-    yield from table(["pair", "the author's", f"ours, {SENTENCES:,}, inner", f"ours, {STUDIED:,}, bilinear"], rows)
-    yield ""
-    yield pages.remarks(found.stored, "critics")
-
-
-def claims_of(found: Found) -> Iterator[str]:
-    """The claims with their verdicts."""
-    yield from prose(found, "claims")
-    yield from pages.decided(found, claims(found.plan))
-
-
-def choices(found: Found) -> Iterator[str]:
-    """The studies of trees that are not syntax, of batches, of objectives, and of channels."""
-    plan = found.plan
-    for title, rows, name, note in (
-        ("## Syntax, or shape", plan.shape, attrgetter("title"), ""),
-        ("## Sentences in a batch", plan.batches, lambda row: str(row.batch), ""),
-        ("## Objectives", plan.objectives, objective_title, pages.PROSE[NAME]["component"]),
-        ("## Channels", plan.channels, attrgetter("title"), ""),
-    ):
-        yield from prose(found, "choices", title=title, note=note)
-        yield from pages.differences(found, rows, plan.usual, name)
-
-
-def objective_title(row: Row) -> str:
-    """A row's name among the objectives."""
-    return ", ".join(part for part in (row.views, row.objective, row.vectors) if part)
-
-
-def limits(found: Found) -> Iterator[str]:
-    """What the study cannot tell."""
+def main_page(found: Found, tables: Mapping[str, Table]) -> Iterator[Iterable[str]]:
+    """The sections of the page of the pairs."""
+    plan, sentences = found.plan, found.trees["sentences"]
+    asked = claims(plan)
+    yield prose(found, "introduction", **pages.claimed(found, asked))
+    yield prose(found, "pairs")
+    yield tables["pairs"].means(found, first=len(SIX + OTHERS))
+    yield prose(found, "claims")
+    yield pages.decided(found, asked)
+    yield prose(found, "joined")
+    yield tables["joined"].means(found)
+    yield prose(found, "critics")
+    yield author(found)
+    yield prose(found, "after_critics")
+    yield prose(found, "setup", sentences=sentences[str(SENTENCES)], held_out=sentences["held-out"])
+    deviation, freedom = found.draws.deviation(MEAN)
     (_, first), *others = Counter(each.about["data"] for each in found.draws.loaded.values()).most_common()
-    again = sum(number for _, number in others)
-    yield from prose(found, "limits", first=first, again=again)
+    yield prose(found, "method", deviation=deviation, freedom=freedom)
+    yield prose(found, "limits", first=first, again=sum(number for _, number in others))
+    yield pages.effort(found, NAME, f"Each run's rate is in [runs.csv]({NAME}/runs.csv).")
 
 
-def size_page(found: Found) -> tuple[list[str], Callable[[], object]]:
-    """Scores by the size of the corpus, with what people say about them."""
-    draws, sentences = found.draws, found.trees["sentences"]
-    series = {
+def author(found: Found) -> Iterator[str]:
+    """The six pairs in the author's table, and here with both critics."""
+    plan = found.plan
+    with_critic = {row.views: row for row in plan.critics if row.critic == BILINEAR}
+    theirs = {key: row.cells[-1] for key, row in published_rows(SENTEVAL.parts.keys(), [SENTEVAL]).items()}
+    lines = []
+    for views, name in zip(SIX, THEIR_NAMES, strict=True):
+        rows = [row_of(plan, views), *([with_critic[views]] if views in with_critic else [])]
+        ours = [spread(found.draws.estimate(row, MEAN), brief=True) for row in rows]
+        lines.append([views, str(theirs["T", f"{name} (UMBC 40M)"]), *ours, *[""] * (2 - len(ours))])
+    yield from table(["pair", "the author's", f"ours, {SENTENCES:,}, inner", f"ours, {STUDIED:,}, bilinear"], lines)
+    yield ""
+
+
+def differences(found: Found) -> Iterator[list[str]]:
+    """Pairs of rows that no table of rows has beside each other; p is corrected for those of the same name."""
+    plan = found.plan
+    main, *others = (row for row in plan.critics if row.critic == BILINEAR)
+    yield ["table", "rows", *pages.heads("difference"), "p"]
+    for name, pairs in (
+        ("six pairs", list(combinations(plan.table[: len(SIX)], 2))),
+        ("bilinear", [(main, other) for other in others]),
+        ("apart", [(row, pair) for row in plan.apart[1::2] for _, pair in row.members]),
+    ):
+        for each in verdicts(found.draws, [claim_between(*pair) for pair in pairs]):
+            yield [name, each.claim.text, *pages.numbers(each.difference), f"{each.p:.3f}"]
+
+
+def series_of(found: Found) -> dict[str, dict[Row, float]]:
+    """Each pair's rows by the size of the corpus, as its logarithm to the base 10."""
+    sentences = found.trees["sentences"]
+    return {
         views: {row: float(np.log10(sentences[str(row.sentences)])) for row in found.plan.size if row.views == views}
         for views in SIZED
     }
-    names = [*draws.tasks, MEAN]
-    rows = [
-        [views, f"{sentences[str(row.sentences)]:,}", str(len(draws.runs[row]))]
-        + [spread(draws.estimate(row, name), brief=True) for name in names]
-        for views, its in series.items()
-        for row in its
-    ]
-    lines = [*prose(found, "size"), *table(["views", "sentences", "seeds", *names], rows), ""]
-    lines += ["![The mean of the tasks by the size of the corpus, with fitted lines](../images/size.svg)", ""]
-    lines += gaps(found, list(series.values()))
-    lines += [pages.remarks(found.stored, "size"), *extrapolated(draws, series)]
-    far = float(np.log10(PUBLISHED))
-    return lines, lambda: pages.draw_lines(draws, series, "sentences, powers of ten", fitted=SIZED, far=far)
 
 
-def gaps(found: Found, series: Sequence[Mapping[Row, float]]) -> Iterator[str]:
-    """How far the first pair is above the second one on each corpus."""
-    first, second = ({row.sentences: row for row in rows} for rows in series)
-    sizes = [size for size in first if size in second]
-    yield from prose(found, "gaps")
-    names = [f"{found.trees['sentences'][str(size)]:,}" for size in sizes]
-    yield from pages.compared(found, [(first[size], second[size]) for size in sizes], "sentences", names)
+class Far(NamedTuple):
+    """What the fits say about a score of a pair at the paper's size.
+
+    Attributes:
+        score, views: which; ``views`` may be the difference of two pairs.
+        end: at that size.
+        gains: for ten times as many sentences, by the line and by the two largest corpora; none of a difference.
+        published: the paper's score, if it has one.
+    """
+
+    score: str
+    views: str
+    end: Estimate
+    gains: tuple[Estimate, ...] = ()
+    published: str = ""
 
 
-def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> list[str]:
+def extrapolated(draws: Draws, series: Mapping[str, Mapping[Row, float]]) -> Iterator[Far]:
     """What the fits say about the paper's size, beside its row."""
     rows_of_papers = published_rows(draws.tasks).items()
     paper = next(row for (key, name), row in rows_of_papers if key == PAPER and name.startswith(PAPERS_ROW))
-    printed = dict(zip(draws.tasks, map(str, paper.cells), strict=True))
-    rows = []
+    printed = {(task, MAIN): str(cell).strip("-") for task, cell in zip(draws.tasks, paper.cells, strict=True)}
     for name in [*draws.tasks, MEAN]:
-        ends = {}
-        for views, found in series.items():
-            constant, slope = pages.fit(draws, found, name).T
-            ends[views] = constant + slope * np.log10(PUBLISHED)
-            published = printed[name] if views == MAIN and name != MEAN else ""
-            at_end = spread(Estimate.of(ends[views]), brief=True)
-            gains = [spread(Estimate.of(each)) for each in (slope, last_gain(draws, found, name))]
-            rows.append([name, views, *gains, at_end, published])
-        first, second = (ends[views] for views in SIZED)
-        rows.append([name, " - ".join(SIZED), "", "", spread(Estimate.of(first - second)), ""])
-    lines = pages.prose(NAME, "extrapolated")
-    return [*lines, *table(["score", "views", "gain", "last gain", "at 40 million", "published"], rows)]
+        ends = []
+        for views, rows in series.items():
+            constant, slope = pages.fit(draws, rows, name).T
+            ends.append(constant + slope * np.log10(PUBLISHED))
+            gains = Estimate.of(slope), Estimate.of(last_gain(draws, rows, name))
+            yield Far(name, views, Estimate.of(ends[-1]), gains, printed.get((name, views), ""))
+        yield Far(name, " - ".join(SIZED), Estimate.of(ends[0] - ends[1]))
 
 
 def last_gain(draws: Draws, rows: Mapping[Row, float], score: str) -> np.ndarray:
@@ -250,7 +196,34 @@ def last_gain(draws: Draws, rows: Mapping[Row, float], score: str) -> np.ndarray
     return (draws.of(larger, score) - draws.of(smaller, score)) / (rows[larger] - rows[smaller])
 
 
-def quality_page(found: Found) -> tuple[list[str], Callable[[], object]]:
+def far_lines(far: Iterable[Far]) -> Iterator[list[str]]:
+    """The same as a table."""
+    estimates = (head for name in ("at 40 million", "gain", "last gain") for head in pages.heads(name))
+    yield ["score", "views", "published", *estimates]
+    for line in far:
+        figures = (figure for each in (line.end, *line.gains) for figure in pages.numbers(each))
+        yield [line.score, line.views, line.published, *figures]
+
+
+def size_page(found: Found, compared: Table, far: Iterable[Far]) -> Iterator[Iterable[str]]:
+    """The pairs' means on each corpus, and at forty million sentences."""
+    lines = []
+    for row, each in compared.tested(found.draws).items():
+        means = [spread(found.draws.estimate(of, MEAN), brief=True) for of in (row, compared.usual(row))]
+        size = f"{found.trees['sentences'][str(row.sentences)]:,}"
+        lines.append([size, found.about(row)[1], *means, spread(each.difference), f"{each.p:.3f}"])
+    ends = []
+    for line in far:
+        if line.score == MEAN:
+            gains = [spread(gain) for gain in line.gains]
+            ends.append([line.views, *(gains or ["", ""]), spread(line.end, brief=bool(gains))])
+    yield prose(found, "size", lead=lines[-1][4], main_gain=ends[0][1], control_gain=ends[1][1])
+    yield [*table(["sentences", "seeds", *SIZED, "difference", "p"], lines), ""]
+    yield prose(found, "extrapolated")
+    yield table(["views", "gain", "last gain", "at 40 million"], ends)
+
+
+def quality_page(found: Found, compared: Table) -> tuple[list[str], Callable[[], object]]:
     """Scores by the quality of the trees."""
     plan, draws, agreement = found.plan, found.draws, found.trees["agreement"]
     own = {"las": OWN_LAS, "uas": OWN_UAS, "f1": OWN_F1}
@@ -258,9 +231,7 @@ def quality_page(found: Found) -> tuple[list[str], Callable[[], object]]:
         row: {name: own[name] * (agreement[row.trees][name] / 100 if row.trees != BUILTIN else 1) for name in own}
         for row in plan.quality
     }
-    usual = plan.quality[0]
-    asked = [claim_between(row, usual) for row in quality if row != usual]
-    tested = {verdict.claim.terms[0][1]: verdict for verdict in verdicts(draws, asked)}
+    tested = compared.tested(draws)
     names = [*draws.tasks, MEAN]
     rows = []
     for row, scores in quality.items():
