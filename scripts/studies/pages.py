@@ -97,7 +97,7 @@ def table(head: Sequence[str], lines: Iterable[Sequence[str]], texts: int = 1) -
 def prose(page: str, part: str, **values: object) -> Iterator[str]:
     """A part of a page's text, with values; its paragraphs are wrapped, all else is as it is."""
     for block in PROSE[page][part].strip("\n").format(**values).split("\n\n"):
-        as_it_is = block.startswith(("#", "<!--", "    ", "- "))
+        as_it_is = block.startswith(("#", "<!--", "    ", "- ", "|"))
         yield block if as_it_is else textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False)
         yield ""
 

@@ -142,6 +142,7 @@ def write_pages(stored: Path, docs: Path) -> list[Path]:
         pages.decided(found, asked),
         prose(NAME, "scores", **values),
         table.means(found, title),
+        prose(NAME, "minilm"),
         learning_rates(found),
         limits(found),
         pages.effort(found, NAME, "Sentences/s are the median over runs."),
