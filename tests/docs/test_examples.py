@@ -29,7 +29,8 @@ def run(name, folder, path=None):
     command = [sys.executable, EXAMPLES / f"{name}.py", "--out", folder / "out"]
     ended = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert "warning" not in ended.stderr.lower()
+    # On so little text nothing is learnt, which is said.
+    assert "warning" not in ended.stderr.lower().replace("warning: nothing was learnt", "")
     # PyTorch makes a temporary folder of its own.
     assert not [*here.iterdir(), *temporary.glob("structviews*")], "it writes elsewhere than below --out"
     return ended.stdout
