@@ -6,7 +6,7 @@ Shapes: B sentences, n words in the longest sentence (n_b in sentence b), L = n 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,9 @@ FORBIDDEN = -np.inf
 def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Best single-root dependency tree for each sentence: ``(B, L)`` heads; column 0 and padding hold 0.
 
-    Each word's best head is tried first. If these heads form a tree with one root, it is the best tree
-    (no tree can score higher); the other sentences go through Chu-Liu-Edmonds.
-
-    Args:
-        scores: ``(B, L, L)``; ``scores[b, d, h]`` for head ``h`` of word ``d``, 0 = root.
-        lengths: ``(B,)`` number of words.
+    ``scores[b, d, h] (B, L, L)`` are of head ``h`` for word ``d``, 0 = root; ``lengths (B,)`` are numbers of words.
+    Each word's best head is tried first. If these heads form a tree with one root, no tree can score higher; the other
+    sentences go through Chu-Liu-Edmonds.
     """
     positions = np.arange(scores.shape[1])
     forbidden = (positions > lengths[:, None, None]) | np.eye(len(positions), dtype=bool)
@@ -136,8 +133,7 @@ def _contract(
     return scores, undo
 
 
-@dataclass(frozen=True)
-class BinaryTrees:
+class BinaryTrees(NamedTuple):
     """Binary trees over sentences: their N internal nodes, sentence by sentence, in post-order; ``(N,)`` each.
 
     In a sentence, words are the nodes ``0 .. n_b - 1`` and internal nodes ``n_b .. 2 n_b - 2``.
@@ -159,10 +155,8 @@ def cky(scores: np.ndarray, lengths: np.ndarray) -> BinaryTrees:
     (``(X A B C)`` -> ``(X (. A B) C)``). So each n-ary tree has exactly one derivation, and the best
     derivation is the best n-ary tree. A tree's score is the sum over its labelled spans.
 
-    Args:
-        scores: ``(n + 1, n, B)``, float32; ``scores[w, i, b]`` is the best label's score for the
-            words ``i .. i + w - 1``, relative to no constituent; rows 0 and 1 are not read.
-        lengths: ``(B,)`` number of words.
+    ``scores[w, i, b] (n + 1, n, B)``, float32, is the best label's score for the words ``i .. i + w - 1``, relative to
+    no constituent; rows 0 and 1 are not read. ``lengths (B,)`` are numbers of words.
     """
     _, n, batch = scores.shape
     scores = scores.reshape(n + 1, -1)

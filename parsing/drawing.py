@@ -76,14 +76,13 @@ def choose(
         if not len(found):
             raise InputError(f"--grep {grep!r}: not found in {corpus.path}: separate the tokens by single spaces")
     note = ""
-    if random is None:
-        if len(found) > FIRST:
-            note = f"the first {FIRST} of {len(found):,}; use --random {FIRST} for a random sample"
-        found = found[:FIRST]
-    elif random < 1:
-        raise InputError(f"--random {random}: give at least 1")
-    else:
+    if random is not None:
+        if random < 1:
+            raise InputError(f"--random {random}: give at least 1")
         found = np.sort(np.random.default_rng(seed).choice(found, min(random, len(found)), replace=False))
+    elif len(found) > FIRST:
+        note = f"the first {FIRST} of {len(found):,}; use --random {FIRST} for a random sample"
+        found = found[:FIRST]
     return [chosen(corpus, number, tree) for number in found.tolist()], note
 
 

@@ -24,8 +24,6 @@ BRACKET = re.compile("|".join(map(re.escape, ESCAPED)))
 # Characters that would end a name early, in brackets and in a CoNLL-U column.
 NO_LABEL = re.compile(r"[\s()]")
 NO_COLUMN = re.compile(r"[\t\r\n]")
-# Tag of words that have none.
-UNTAGGED = "X"
 # Yields the lines of a file.
 Lines = Callable[[Iterable[Row | Skipped]], Iterator[str]]
 
@@ -190,7 +188,7 @@ def bracketed(sentence: ParsedSentence) -> str:
     occur in trees that no treebank has, become brackets without a label.
     """
     n = len(sentence.tokens)
-    tags = sentence.tags or (UNTAGGED,) * n
+    tags = sentence.tags or ("X",) * n
     escaped = (BRACKET.sub(lambda match: ESCAPED[match.group()], token) for token in sentence.tokens)
     preterminals = (f"({tag} {word})" for tag, word in zip(tags, escaped, strict=True))
     nodes = [chain(label, word) for label, word in zip(sentence.labels[:n], preterminals, strict=True)]

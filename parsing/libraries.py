@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +11,7 @@ from typing import Any
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.binarise import AnyTree, binarise, strip
-from structviews.parsing.parser import Fault, Unparsed, is_out_of_memory
+from structviews.parsing.parser import Fault, Options, Unparsed, is_out_of_memory
 from structviews.parsing.treebank import SPACE, unescaped
 from structviews.runtime.wording import reason
 
@@ -28,11 +28,10 @@ def library(name: str) -> ModuleType:
         ) from None
 
 
-def download_command(library: str, *words: str | Path | None) -> str:
-    """The command that downloads a model; the last of ``words`` is the target folder."""
-    *arguments, models = words
-    chosen = [str(word) for word in arguments if word] + (["--models", str(models)] if models else [])
-    return " ".join(["structviews parser download", library, *chosen])
+def download_command(options: Options, *words: str) -> str:
+    """The command that downloads a library's model, which ``words`` name, to the user's folder if there is one."""
+    models = ["--models", str(options.models)] if options.models else []
+    return " ".join(["structviews parser download", *filter(None, words), *models])
 
 
 def surface(token: str) -> str:
@@ -54,11 +53,8 @@ def errors_of(library: str) -> Iterator[None]:
 def sentence(tokens: Sequence[str], tree: AnyTree | None = None, **fields: Any) -> ParsedSentence | Unparsed:
     """The sentence with a library's results, or a Fault if they are not a valid analysis of its tokens.
 
-    Args:
-        tokens: the tokens that were parsed.
-        tree: a bracket tree over them, or over their ``surface`` forms: constituents and, unless ``fields`` have some,
-            tags.
-        fields: other fields of the sentence.
+    A bracket ``tree`` over the tokens, or over their ``surface`` forms, gives constituents and, unless the other
+    ``fields`` of the sentence have some, tags.
     """
     try:
         if tree:
@@ -91,14 +87,10 @@ def hash_files(root: Path, paths: Iterable[Path]) -> str:
 @contextmanager
 def offline() -> Iterator[None]:
     """Block requests to the Hugging Face Hub, which the libraries query even if told to load from disk only."""
-    try:
-        from huggingface_hub import constants  # noqa: PLC0415
-    except ModuleNotFoundError:  # nothing that could ask the Hub
+    with ExitStack() as after:
+        with suppress(ModuleNotFoundError):  # nothing that could ask the Hub
+            from huggingface_hub import constants  # noqa: PLC0415
+
+            after.callback(setattr, constants, "HF_HUB_OFFLINE", constants.HF_HUB_OFFLINE)
+            constants.HF_HUB_OFFLINE = True
         yield
-        return
-    before = constants.HF_HUB_OFFLINE
-    constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = before

@@ -1,17 +1,17 @@
 """The interface of parsers, and the options that they are created with."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 
+T = TypeVar("T")
+R = TypeVar("R")
 KINDS = DEPENDENCY, CONSTITUENCY = "dependency", "constituency"
-# Default number of padded tokens in a batch; a backend may set its own.
-BATCH_TOKENS = 4096
 # In the messages of PyTorch on a GPU, on a CPU, and of cuBLAS.
 OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "ALLOC_FAILED")
 LANGUAGE = re.compile(r"[a-z]{2,3}(-[a-z]+)?")
@@ -59,7 +59,7 @@ class Parser(Protocol):
     """
 
     kinds: frozenset[str]
-    batch_tokens: int = BATCH_TOKENS
+    batch_tokens: int = 4096
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
         """Parse tokenised sentences, which are never re-tokenised, and return the results in order.
@@ -67,15 +67,12 @@ class Parser(Protocol):
         The same list must give the same trees. A backend that takes many sentences at a time may call
         ``structviews.runtime.processes.report`` with the number of those that it has parsed since its last report.
         """
-        ...
 
     def describe(self) -> dict[str, Any]:
         """``name`` in the registry, ``version``, ``settings`` and ``model`` (a hash), for the manifest.
 
-        JSON without paths, device or times: equal descriptions mean equal trees. The registry adds argument and
-        language.
+        JSON without paths, device or times: equal descriptions mean equal trees. ``Guarded`` adds name and language.
         """
-        ...
 
 
 @runtime_checkable
@@ -84,7 +81,12 @@ class Tokeniser(Protocol):
 
     def tokenise(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
         """Tokenise texts of one sentence each; no token may be empty or contain white space."""
-        ...
+
+
+def of_fit(function: Callable[[list[T]], Iterable[R]], items: Sequence[T | Unparsed]) -> list[R | Unparsed]:
+    """What a function makes of those items that are not ``Unparsed``, in order; the others stay in their places."""
+    made = iter(function([each for each in items if not isinstance(each, Unparsed)]))
+    return [each if isinstance(each, Unparsed) else next(made) for each in items]
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -67,8 +67,8 @@ def parse_corpus(
 ) -> tuple[ParsedCorpus, bool]:
     """Parse a source into the corpus folder ``out``, resuming an earlier attempt if there is one.
 
-    Raises InputError if ``out`` holds something else, the disk is full, the source changes during the run, or no
-    sentence could be parsed.
+    Returns the corpus, and whether it already existed. Raises InputError if ``out`` holds something else, the disk is
+    full, the source changes during the run, or no sentence could be parsed.
 
     Args:
         source: the sentences and the work that parses them.
@@ -76,9 +76,6 @@ def parse_corpus(
             does not depend on these. Of local workers, no more start than there are shards.
         console: where to draw the progress bar, after the source's note; neither if None.
         sentences_per_shard, compression: see ``structviews.corpus.format.Form``.
-
-    Returns:
-        The corpus, and whether it already existed.
     """
     if engine == "local" and workers and workers > 1:
         workers = max(1, len(list(islice(cut(source.sentences(), sentences_per_shard), workers))))
@@ -96,14 +93,14 @@ def parse_corpus(
             there = (out / MANIFEST).exists()
             if there:
                 check_same(out, ParsedCorpus.open(out).manifest, job)
+            elif (out / JOB).exists():
+                check_same(out, read_sealed(out / JOB, Job, f"delete {out} to start over"), job)
+            elif any(not path.name.startswith(".") for path in out.iterdir()):
+                raise InputError(f"{out} holds other files: choose another folder with --out")
             else:
-                if (out / JOB).exists():
-                    check_same(out, read_sealed(out / JOB, Job, f"delete {out} to start over"), job)
-                elif any(not path.name.startswith(".") for path in out.iterdir()):
-                    raise InputError(f"{out} holds other files: choose another folder with --out")
-                else:
-                    with disk_errors(out):
-                        write_json(out / JOB, job)
+                with disk_errors(out):
+                    write_json(out / JOB, job)
+            if not there:
                 if console and source.note:
                     say(console, source.note)
                 shards = make_shards(source, out, workforce, job, bar)

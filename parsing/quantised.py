@@ -16,17 +16,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
-from structviews.parsing.neural import (
-    SLOPE,
-    Block,
-    Fenceposts,
-    Outputs,
-    ParserNetwork,
-    around,
-    attended,
-    gathered,
-    hiding,
-)
+from structviews.parsing import neural
 from structviews.runtime.device import PAIR
 
 # layer name -> minimum and maximum of its inputs
@@ -131,7 +121,7 @@ class QuantisedLinear:
 class QuantisedBlock:
     """``Block`` with its linear layers in 8 bits, whose inputs have these grids, by the layers' names."""
 
-    def __init__(self, block: Block, grids: Mapping[str, Grid]):
+    def __init__(self, block: neural.Block, grids: Mapping[str, Grid]):
         layers = {name: cast(nn.Linear, block.get_submodule(name)) for name in LAYERS}
         self.gate, self.mix, self.qkv, self.attend, self.first, self.last = (
             QuantisedLinear(layer.weight, layer.bias, grids[name]) for name, layer in layers.items()
@@ -157,7 +147,7 @@ class QuantisedBlock:
         mixed = F.silu(convolved(gated[:count].view(*shape, -1), self.taps, self.bias), inplace=True)
         x = self.mix.product(in_rows(self.mix.grid(mixed))).add_(x)
         qkv = self.qkv.product(levels(torch.layer_norm(x, dim, *self.before_qkv)))[:count].view(*shape, -1)
-        x = self.attend.product(in_rows(self.attend.grid(attended(qkv, hidden, self.n_heads)))).add_(x)
+        x = self.attend.product(in_rows(self.attend.grid(neural.attended(qkv, hidden, self.n_heads)))).add_(x)
         inner = self.first.product(levels(torch.layer_norm(x, dim, *self.before_first)), gelu=self.last.grid)
         return self.last.product(inner).add_(x)
 
@@ -191,14 +181,14 @@ class QuantisedNetwork:
     """
 
     @torch.no_grad()
-    def __init__(self, network: ParserNetwork, ranges: Ranges):
+    def __init__(self, network: neural.ParserNetwork, ranges: Ranges):
         grids = {name: Grid(*each) for name, each in ranges.items()}
         words, spans = network.words, network.spans
         self.tables = words.form.weight, words.hashed.weight
         self.project = QuantisedLinear(words.project.weight, words.project.bias, grids["words.project"])
         self.word_norm = words.norm
         self.blocks = [
-            QuantisedBlock(cast(Block, block), {name: grids[f"blocks.{i}.{name}"] for name in LAYERS})
+            QuantisedBlock(cast(neural.Block, block), {name: grids[f"blocks.{i}.{name}"] for name in LAYERS})
             for i, block in enumerate(network.blocks)
         ]
         self.norm = network.norm
@@ -217,24 +207,24 @@ class QuantisedNetwork:
 
     def words(self, features: Tensor) -> Tensor:
         """As ``WordEmbedding.forward``."""
-        return self.word_norm(self.project(self.project.grid(gathered(features, *self.tables))))
+        return self.word_norm(self.project(self.project.grid(neural.gathered(features, *self.tables))))
 
-    def outputs(self, words: Tensor, mask: Tensor) -> Outputs:
+    def outputs(self, words: Tensor, mask: Tensor) -> neural.Outputs:
         """As ``ParserNetwork.outputs``."""
         padding = (~mask).flatten().nonzero()[:, 0]
-        hidden = hiding(mask, self.blocks[0].n_heads)
+        hidden = neural.hiding(mask, self.blocks[0].n_heads)
         x = in_rows(words)
         for block in self.blocks:
             x = block(x, mask.shape, padding, hidden)
         states = self.grid(self.norm(x[: mask.numel()]).view_as(words))
         read = self.readers(torch.cat([self.root.expand(len(states), 1, -1), states], dim=1))
         dependent, head, dependents, heads, tags = read.split(self.sizes, dim=-1)
-        F.leaky_relu_(read[..., : -self.sizes[-1]], SLOPE)
+        F.leaky_relu_(read[..., : -self.sizes[-1]], neural.SLOPE)
         factors = self.arc_form(self.arc_form.grid(dependent))
         arcs = torch.baddbmm(factors[..., -1:], factors[..., :-1], head.transpose(1, 2))
-        posts = self.posts(around(states, mask, self.edges))
+        posts = self.posts(neural.around(states, mask, self.edges))
         ends = self.post_grid(posts + self.post_bias)
-        return Outputs(tags[:, 1:], arcs, dependents, heads, (self.post_grid(posts), ends))
+        return neural.Outputs(tags[:, 1:], arcs, dependents, heads, (self.post_grid(posts), ends))
 
     def relations(self, dependent: Tensor, head: Tensor) -> Tensor:
         """As ``Biaffine.forward``, for states without the constant 1."""
@@ -243,7 +233,7 @@ class QuantisedNetwork:
         factors, added = outputs[:, :-channels], outputs[:, -channels:]
         return factors.view(*added.shape, -1).mul_(head[:, None]).sum(dim=-1).add_(added)
 
-    def spans(self, posts: Fenceposts, first: Tensor, last: Tensor) -> Tensor:
+    def spans(self, posts: neural.Fenceposts, first: Tensor, last: Tensor) -> Tensor:
         """As ``SpanScorer.forward``."""
         starts, ends = (each.flatten(0, 1) for each in posts)
         before = starts.index_select(0, first)
@@ -252,7 +242,7 @@ class QuantisedNetwork:
 
 
 @contextmanager
-def measured(network: ParserNetwork) -> Iterator[Ranges]:
+def measured(network: neural.ParserNetwork) -> Iterator[Ranges]:
     """Record, while a floating-point network parses, the range of every value that will be quantised."""
     ranges: dict[str, list[float]] = {}
 

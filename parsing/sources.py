@@ -4,7 +4,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
 from structviews.parsing.backends import TREEBANK
-from structviews.parsing.parser import DEFAULTS, Fault, Options, Tokeniser, Unparsed
+from structviews.parsing.parser import DEFAULTS, Fault, Options, Parser, Tokeniser, Unparsed, of_fit
 from structviews.parsing.specification import Factories, factories, load
 from structviews.parsing.treebank import TreebankSentence, check_files, derived_files, is_conllu, read_treebank
 
@@ -50,12 +50,11 @@ class ParseText:
 
     def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
         """The sentences' trees in order, or why there are none."""
-        parser = loaded(self.parser, self.options, self.factories)
+        texts = [text.unfit(sentence.text) or sentence.text for sentence in sentences]
         with one_thread():
-            words = self._words([sentence.text for sentence in sentences])
+            words = of_fit(self._tokenised, texts)
             words = [each if isinstance(each, Unparsed) else limited(each, each, self.max_tokens) for each in words]
-            trees = iter(parser.parse([each for each in words if not isinstance(each, Unparsed)]))
-        parsed = [each if isinstance(each, Unparsed) else next(trees) for each in words]
+            parsed = of_fit(self._parser.parse, words)
         for sentence, tree in zip(sentences, parsed, strict=True):
             if self.strict and isinstance(tree, Fault):
                 raise InputError(
@@ -63,24 +62,21 @@ class ParseText:
                 )
         return parsed
 
-    def _words(self, texts: Sequence[str]) -> list[tuple[str, ...] | Unparsed]:
-        """The tokens of each sentence, or the reason why it is skipped."""
-        skipped = [text.unfit(each) for each in texts]
-        fit = [each for each, skip in zip(texts, skipped, strict=True) if skip is None]
-        parser = loaded(self.parser, self.options, self.factories)
-        found: Sequence[tuple[str, ...] | Unparsed]
+    @property
+    def _parser(self) -> Parser:
+        return loaded(self.parser, self.options, self.factories)
+
+    def _tokenised(self, texts: Sequence[str]) -> Sequence[tuple[str, ...] | Unparsed]:
         if self.tokenised:
-            found = [tuple(each.split()) for each in fit]
-        elif isinstance(parser, Tokeniser):
-            found = parser.tokenise(fit)
-        else:
-            found = tokenising.tokenise_all(fit, self.options.language)
-        words = iter(found)
-        return [skip or next(words) for skip in skipped]
+            return [tuple(each.split()) for each in texts]
+        parser = self._parser
+        if isinstance(parser, Tokeniser):
+            return parser.tokenise(texts)
+        return tokenising.tokenise_all(texts, self.options.language)
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entries ``parser`` and ``tokeniser``."""
-        parser = loaded(self.parser, self.options, self.factories)
+        parser = self._parser
         described = parser.describe()
         if self.tokenised:
             tokeniser = {"name": "whitespace"}
@@ -98,9 +94,6 @@ class TakeTrees:
 
     max_tokens: int
     language: str
-
-    def __post_init__(self) -> None:
-        check_limit(self.max_tokens)
 
     def __call__(self, sentences: Sequence[TreebankSentence]) -> list[ParsedSentence | Unparsed]:
         trees = (sentence.sentence for sentence in sentences)
@@ -134,16 +127,11 @@ def one_thread() -> Iterator[None]:
 
     The number of threads changes the order of summation, and results must not depend on the number of workers.
     """
-    torch = sys.modules.get("torch")
-    if torch is None:
+    with ExitStack() as after:
+        if torch := sys.modules.get("torch"):
+            after.callback(torch.set_num_threads, torch.get_num_threads())
+            torch.set_num_threads(1)
         yield
-        return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
 
 
 def open_source(
@@ -222,11 +210,7 @@ def spooled_stdin() -> Any:
 
 
 class TextSource:
-    """The sentences of a text, and the ``work`` that parses them; see ``open_source`` for the layout and errors.
-
-    ``files`` has the survey of the text, ``repairs`` are those of the sentences that were read last, and ``note`` tells
-    the user what was guessed, if anything.
-    """
+    """The sentences of a text, as a ``Source``; see ``open_source`` for the layout and errors."""
 
     def __init__(self, source: str, work: ParseText, layout: text.Layout | None = None) -> None:
         self.work = work
@@ -243,7 +227,6 @@ class TextSource:
             tokenising.rules(work.options.language)
 
     def describe(self) -> dict[str, Any]:
-        """The manifest's entries about the source and how it is read, without those of the work."""
         models, work = self.work.options.models, self.work
         return {
             "sources": [file.describe() for file in self.files],
@@ -253,22 +236,20 @@ class TextSource:
         }
 
     def sentences(self) -> Iterator[text.RawSentence]:
-        """The sentences from the first, each with ``document``, ``position`` and ``line``."""
-        language = self.work.options.language
+        language, tokenised = self.work.options.language, self.work.tokenised
         self.repairs = text.Repairs(language)
-        tokenised = self.work.tokenised
         return text.read_sentences(self.path, self.layout, repairs=self.repairs, tokenised=tokenised, language=language)
 
 
 class TreebankSource:
-    """Treebank files with their own tokens and trees; see ``TextSource``.
+    """Treebank files with their own tokens and trees, as a ``Source``.
 
-    Attributes:
-        kept: whose text is kept: ``conllu``, ``ptb``, unless `corpus export` made these files from trees alone.
+    The text of the files ``kept`` is kept: ``conllu``, ``ptb``, unless `corpus export` made them from trees alone.
     """
 
     def __init__(self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language) -> None:
         check_files(paths)
+        check_limit(max_tokens)
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
         self.work = TakeTrees(max_tokens, language)
@@ -290,21 +271,21 @@ class TreebankSource:
 
 
 class SourceFile(Protocol):
-    """A file that a source reads: its name in messages and its lines."""
+    """A file that a source reads: its name in messages, its lines, and whether it has changed since it was opened."""
 
     @property
     def name(self) -> str: ...
     @property
     def lines(self) -> int: ...
-    def changed(self) -> bool:
-        """Whether its content is no longer what it was when it was opened."""
-        ...
+    def changed(self) -> bool: ...
 
 
 class Source(Protocol):
     """What a corpus is made from: sentences in order, each with its place, and the ``work`` that parses them.
 
-    ``note`` tells the user what was guessed, and ``repairs`` are those of the sentences that were read last.
+    ``note`` tells the user what was guessed, and ``repairs`` are those of the sentences that were read last. It is
+    described by the manifest's entries about its files and how they are read, without those of the work. Each sentence
+    has ``document``, ``position`` and ``line``.
     """
 
     note: str
@@ -314,10 +295,5 @@ class Source(Protocol):
     def work(self) -> Work: ...
     @property
     def files(self) -> Sequence[SourceFile]: ...
-    def describe(self) -> dict[str, Any]:
-        """The manifest's entries about the source and how it is read, without those of the work."""
-        ...
-
-    def sentences(self) -> Iterator[Any]:
-        """The sentences from the first, each with ``document``, ``position`` and ``line``."""
-        ...
+    def describe(self) -> dict[str, Any]: ...
+    def sentences(self) -> Iterator[Any]: ...

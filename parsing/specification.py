@@ -6,6 +6,7 @@ Every backend is wrapped in ``Guarded``, which limits the size of its batches an
 import sys
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence, check_tokens
@@ -23,6 +24,7 @@ from structviews.parsing.parser import (
     Unparsed,
     batches,
     is_out_of_memory,
+    of_fit,
 )
 from structviews.runtime.machine import check_device
 from structviews.runtime.processes import reporting
@@ -55,12 +57,9 @@ class Guarded:
 
     def parse(self, sentences: Sequence[Tokens]) -> list[ParsedSentence | Unparsed]:
         """Parse sentences in order; where there are no trees, the result is the reason."""
-        parsed: list[Any] = [unfit(tokens) for tokens in sentences]
-        fit = [i for i, reason in enumerate(parsed) if reason is None]
-        answers = self._in_batches(self.parser.parse, [sentences[i] for i in fit], self.batch_tokens)
-        for i, answer in zip(fit, answers, strict=True):
-            parsed[i] = self._checked(sentences[i], answer)
-        return parsed
+        parse = partial(self._in_batches, self.parser.parse, most=self.batch_tokens)
+        answers = of_fit(parse, [unfit(tokens) or tokens for tokens in sentences])
+        return [self._checked(*each) for each in zip(sentences, answers, strict=True)]
 
     def _tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...] | Unparsed]:
         parser = cast(Tokeniser, self.parser)
@@ -160,13 +159,11 @@ class Combination:
         with reporting(len(sentences), share=0.5):
             first = self.dependency.parse(sentences)
         with reporting(len(sentences), share=0.5):
-            second = iter(self.constituency.parse([each.tokens for each in first if isinstance(each, ParsedSentence)]))
-        for i, sentence in enumerate(first):
-            if isinstance(sentence, ParsedSentence):
-                other = first[i] = next(second)
-                if isinstance(other, ParsedSentence):
-                    first[i] = replace(sentence, left=other.left, right=other.right, labels=other.labels)
-        return first
+            second = of_fit(lambda fit: self.constituency.parse([each.tokens for each in fit]), first)
+        for i, (one, other) in enumerate(zip(first, second, strict=True)):
+            if isinstance(one, ParsedSentence) and isinstance(other, ParsedSentence):
+                second[i] = replace(one, left=other.left, right=other.right, labels=other.labels)
+        return second
 
 
 Factories = tuple[Callable[..., Any] | None, ...]

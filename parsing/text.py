@@ -16,12 +16,13 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from unicodedata import decomposition
 
 import pyarrow as pa
@@ -85,8 +86,7 @@ SUSPECT = re.compile(f"[{''.join(map(chr, sorted(set().union(*TABLES.values())))
 BROKEN = re.compile("\u00ad\r?\n")
 
 
-@dataclass(frozen=True, slots=True)
-class RawSentence:
+class RawSentence(NamedTuple):
     """The text of one sentence and its location: ``document`` and ``position`` count from 0, ``line`` from 1."""
 
     document: int
@@ -118,14 +118,12 @@ class Survey:
         """Whether the content has changed or can no longer be read; read again only if ``file_state`` differs."""
         if file_state(self.path) == self.state:
             return False
-        try:
+        with suppress(InputError):
             again = survey(self.path, self.name)
-        except InputError:
-            return True
-        if again.sha256 != self.sha256:
-            return True
-        self.state = again.state
-        return False
+            if again.sha256 == self.sha256:
+                self.state = again.state
+                return False
+        return True
 
 
 def survey(path: Path, name: str) -> Survey:
@@ -135,10 +133,8 @@ def survey(path: Path, name: str) -> Survey:
     it cannot be read, is not UTF-8, is empty or holds only blank lines.
     """
     state = file_state(path)
-    if not state:
-        raise InputError(f"{name} does not exist: give the path of a text file")
-    if path.is_dir():
-        raise InputError(f"{name} is a folder: give the path of a text file")
+    if not state or path.is_dir():
+        raise InputError(f"{name} {'is a folder' if state else 'does not exist'}: give the path of a text file")
     digest = hashlib.sha256()
     decoder = codecs.getincrementaldecoder("utf-8")()
     size = lines = start = 0
@@ -211,8 +207,16 @@ def read_sentences(
     UTF-8 is a UnicodeDecodeError; ``survey`` finds it first, with a better message.
     """
     fix: RepairLine = (lambda line, text: text) if tokenised else repairs or Repairs(language)
+    document = position = 0
     with open_text(path) as stream:
-        yield from read_lines(stream, fix) if layout == "lines" else read_prose(stream, tokenised, language, fix)
+        paragraph = Paragraph(tokenised, language)
+        found = read_lines(stream, fix) if layout == "lines" else read_prose(stream, paragraph, fix)
+        for line, text in found:
+            if text:
+                yield RawSentence(document, position, line, text)
+                position += 1
+            elif position:
+                document, position = document + 1, 0
 
 
 def numbered_lines(stream: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
@@ -223,38 +227,28 @@ def numbered_lines(stream: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
             pass
 
 
-def read_lines(stream: io.TextIOWrapper, fix: RepairLine) -> Iterator[RawSentence]:
-    """Yield the sentences of a text with one sentence per line and blank lines between documents."""
-    document = position = 0
+def read_lines(stream: io.TextIOWrapper, fix: RepairLine) -> Iterator[tuple[int, str]]:
+    """Yield the sentences of a text with one per line, each with its line; the empty ones end documents."""
     for line, raw in numbered_lines(stream):
         # One that was truncated must not become short enough to be a sentence.
-        text = (raw if len(raw) > MAX_CHARACTERS else fix(line, raw)).strip()
-        if text:
-            yield RawSentence(document, position, line, text)
-            position += 1
-        elif position:
-            document, position = document + 1, 0
+        yield line, (raw if len(raw) > MAX_CHARACTERS else fix(line, raw)).strip()
 
 
-def read_prose(stream: io.TextIOWrapper, tokenised: bool, language: str, fix: RepairLine) -> Iterator[RawSentence]:
-    """Yield the sentences of running text; the module docstring defines paragraphs and documents."""
-    document = position = blank_lines = last_line = 0
+def read_prose(stream: io.TextIOWrapper, paragraph: "Paragraph", fix: RepairLine) -> Iterator[tuple[int, str]]:
+    """As ``read_lines``, of running text; the module docstring defines paragraphs and documents."""
+    blank_lines = last_line = 0
     line = 1
-    paragraph = Paragraph(tokenised, language)
     for raw in chain(iter(partial(stream.readline, PIECE_CHARACTERS), ""), [""]):  # empty at the end
         text = fix(line, raw)
         # A piece of white space inside a long line is not a blank line.
         if not raw or (not text.strip() and line != last_line):
             blank_lines += 1
-            sentences = paragraph.take(finished=True)
+            yield from paragraph.take(finished=True)
+            if blank_lines > 1:
+                yield line, ""
         else:
-            if blank_lines > 1 and position:
-                document, position = document + 1, 0
             blank_lines = 0
-            sentences = paragraph.add(line, text)
-        for sentence_line, sentence in sentences:
-            yield RawSentence(document, position, sentence_line, sentence)
-            position += 1
+            yield from paragraph.add(line, text)
         last_line = line
         line += raw.endswith("\n")
 

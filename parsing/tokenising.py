@@ -61,11 +61,9 @@ class RulesFile(TypedDict):
 
 
 class EnglishRules:
-    """spaCy's rules for English.
+    """spaCy's rules for English, whose ``name`` and ``version`` manifests and runs record.
 
-    Attributes:
-        name, version: what manifests and runs say of them.
-        by_string: whether strings between white space do not influence one another.
+    ``by_string`` says whether strings between white space do not influence one another.
     """
 
     name = "English rules of spaCy"

@@ -4,8 +4,9 @@ A channel is a complete model with its own words, encoders and objective. Channe
 trees; their vectors are concatenated.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import torch
@@ -57,6 +58,9 @@ class Channel(nn.Module):
             compares two encodings of a sentence, and they would be the same.
     """
 
+    views: Sequence[View]
+    words: Sequence[Words]
+
     def __init__(
         self,
         config: TrainConfig,
@@ -70,13 +74,10 @@ class Channel(nn.Module):
         super().__init__()
         names, objective, gate_bias = config.views.names, config.objective.name, config.views.gate_bias
         width = config.words.dim if fixed is None else fixed.shape[1]
-
-        def create(name: str, word_dim: int) -> View:
-            options = config.views.options.get(name)
-            return create_view(name, word_dim, config.views.hidden, options, encoder, tree_backend)
-
+        options = config.views.options
+        create = partial(create_view, dim=config.views.hidden, encoder=encoder, tree_backend=tree_backend)
         learning = [name for name in names if VIEWS[name].learns]
-        learners = [create(name, width) for name in learning]
+        learners = [create(name, width, config=options[name]) for name in learning]
         for view in learners:
             if config.views.initialisation == "he":
                 he(view)
@@ -102,21 +103,22 @@ class Channel(nn.Module):
                 raise InputError(
                     f"views {','.join(learning)}: with fixed words there is nothing to learn: choose another view"
                 )
-            self.words = nn.ModuleList([FixedWords(fixed)])
+            words: list[Words] = [FixedWords(fixed)]
         elif readers:
             # By default Xavier's range for views that only add up word vectors, since their sum is what is scored.
             spreads = [0.0 if view.adds_words else 0.5 for view in readers]
             if config.words.init != VIEWS_OWN:
                 spreads = [config.words.init] * len(readers)
             sparse = not config.optimisation.dense_adam
-            self.words = nn.ModuleList(
+            words = [
                 WordTable(n_words, view.word_dim, spread, sparse) for view, spread in zip(readers, spreads, strict=True)
-            )
+            ]
         else:  # which no view reads
-            self.words = nn.ModuleList([FixedWords(torch.zeros(1, width))])
+            words = [FixedWords(torch.zeros(1, width))]
+        self.words = cast("Sequence[Words]", nn.ModuleList(words))
         learner = iter(learners)
-        self.views = nn.ModuleList(next(learner) if VIEWS[name].learns else create(name, read) for name in names)
-        views, words = cast("list[View]", [*self.views]), cast("list[Words]", [*self.words])
+        views = [next(learner) if VIEWS[name].learns else create(name, read, config=options[name]) for name in names]
+        self.views = cast("Sequence[View]", nn.ModuleList(views))
         own = iter(words if len(words) > 1 else words * len(readers))
         self.tables = [next(own) if view.learns and not view.reads_pieces else words[0] for view in views]
         for view, table in zip(views, self.tables, strict=True):
@@ -139,9 +141,8 @@ class Channel(nn.Module):
 
         What views in ``encoded`` make of the batch is not computed again.
         """
-        views = cast("list[View]", [*self.views])
-        learners = [(view, table) for view, table in zip(views, self.tables, strict=True) if view.learns]
-        return [*views, *self.objective.extra_views(learners, encoded).values()]
+        learners = [(view, table) for view, table in zip(self.views, self.tables, strict=True) if view.learns]
+        return [*self.views, *self.objective.extra_views(learners, encoded).values()]
 
     def context(self, context: Context, batch: Batch, ids: WordIds) -> Context:
         """The batch's context for the objective, with its words if the objective reads them."""
@@ -149,37 +150,29 @@ class Channel(nn.Module):
             return context
         rows = torch.arange(len(batch), device=batch.device)
         sentence = torch.repeat_interleave(rows, batch.offsets.diff(), output_size=len(ids))
-        words = cast("WordTable | FixedWords", self.words[0])
+        words = self.words[0]
         vectors = words.rows(ids) if "vectors" in self.objective.needs else None
         read = ContextWords(ids.distinct, ids.inverse, sentence, words.weight.detach(), batch.lengths, vectors)
         return replace(context, words=read)
 
 
 class Model(nn.Module):
-    """The channels of a run, by name."""
+    """The channels of a run, by name.
+
+    Attributes:
+        views: the views of all channels.
+        needs: the structures that these read.
+        context_needs: the parts of a batch's context that the objectives read, see ``Objective.needs``.
+    """
+
+    channels: Mapping[str, Channel]
 
     def __init__(self, channels: dict[str, Channel]):
         super().__init__()
-        self.channels = nn.ModuleDict(channels)
-
-    def each(self) -> Iterable[tuple[str, Channel]]:
-        """The names and channels."""
-        return cast("Iterable[tuple[str, Channel]]", self.channels.items())
-
-    @property
-    def views(self) -> list[View]:
-        """The views of all channels."""
-        return [view for _, channel in self.each() for view in cast("list[View]", channel.views)]
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """The structures that the views read."""
-        return frozenset(view.needs for view in self.views)
-
-    @property
-    def context_needs(self) -> frozenset[str]:
-        """The parts of a batch's context that the objectives read, see ``Objective.needs``."""
-        return frozenset().union(*(channel.objective.needs for _, channel in self.each()))
+        self.channels = cast("Mapping[str, Channel]", nn.ModuleDict(channels))
+        self.views = [view for channel in channels.values() for view in channel.views]
+        self.needs = frozenset(view.needs for view in self.views)
+        self.context_needs = frozenset().union(*(channel.objective.needs for channel in channels.values()))
 
     def context(self, batch: Batch, distance: int) -> Context:
         """Which sentences of a batch are each other's context, see ``context_indices`` and ``with_paraphrases``."""
@@ -204,9 +197,9 @@ class Model(nn.Module):
         ``join`` appends the other processes' vectors and contexts to them before.
         """
         losses, metrics, vectors = [], {}, []
-        for name, channel in self.each():
+        for name, channel in self.channels.items():
             ids, passes = batch.ids[name], range(channel.objective.passes)
-            pairs = list(zip(cast("list[View]", channel.views), channel.tables, strict=True))
+            pairs = list(zip(channel.views, channel.tables, strict=True))
             encoded = [view(words, batch, ids).vector for _ in passes for view, words in pairs if view.learns]
             with torch.autocast(batch.device.type, enabled=False):
                 own = encoded, channel.context(context, batch, ids)
@@ -220,17 +213,17 @@ class Model(nn.Module):
 
     def after_step(self) -> None:
         """Let the objectives restore their constraints."""
-        for _, channel in self.each():
+        for channel in self.channels.values():
             channel.objective.after_step()
 
     def by_view(self) -> list[list[tuple[str, View]]]:
         """For each view its channels' names and encoders, followed by the encoders that objectives add."""
-        channels = [[(name, view) for view in channel.encoders()] for name, channel in self.each()]
+        channels = [[(name, view) for view in channel.encoders()] for name, channel in self.channels.items()]
         return [list(view) for view in zip(*channels, strict=True)]
 
     def encode(self, batch: Batch, states: bool = False, chosen: Collection[int] | None = None) -> list[list[Encoded]]:
         """Encode a batch: for each view of ``by_view``, or each of the ``chosen``, its channels' outputs."""
-        channels = [channel.encode(batch, batch.ids[name], states, chosen) for name, channel in self.each()]
+        channels = [each.encode(batch, batch.ids[name], states, chosen) for name, each in self.channels.items()]
         return [list(view) for view in zip(*channels, strict=True)]
 
 

@@ -83,10 +83,6 @@ class Registry(Generic[T]):
         self._load()
         return iter(sorted(self._known))
 
-    def __len__(self) -> int:
-        self._load()
-        return len(self._known)
-
     def _load(self) -> None:
         """Import all modules of the package, and the plug-ins."""
         if self._loaded:

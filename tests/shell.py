@@ -2,20 +2,11 @@
 
 import io
 import sys
-from typing import NamedTuple
 
 import pytest
 
 from structviews.cli import app as cli
 from structviews.errors import InputError
-
-
-class Ended(NamedTuple):
-    """How a command ended, with what it said on each stream."""
-
-    code: int
-    output: bytes
-    errors: list[str]
 
 
 def shell(monkeypatch, capture, folder):
@@ -30,17 +21,6 @@ def shell(monkeypatch, capture, folder):
         return (stop.value.code, *capture.readouterr())
 
     return run
-
-
-def shell_command(monkeypatch, capsysbinary, tmp_path):
-    """As ``shell``, with what a command says as an ``Ended``."""
-    run = shell(monkeypatch, capsysbinary, tmp_path)
-
-    def ended(*arguments, stdin=b""):
-        code, output, errors = run(*arguments, stdin=stdin)
-        return Ended(code, output, errors.decode().splitlines())
-
-    return ended
 
 
 def fails(command, folder, *arguments, stdin=b""):

@@ -32,7 +32,7 @@ def test_the_loss_is_the_sum_of_the_channels(model):
     batch = make_batch(model)
     loss, metrics, vectors = model.losses(batch, CONTEXT)
     expected = []
-    for (name, part), self_score in zip(model.each(), ("masked", "zero"), strict=True):
+    for (name, part), self_score in zip(model.channels.items(), ("masked", "zero"), strict=True):
         own = [view.vector for view in part.encode(batch, batch.ids[name])]
         expected.append(create_objective("pairwise", Inputs(VIEWS, (6,) * 4), self_score=self_score)(own, CONTEXT)[0])
         assert metrics[name]["loss"].item() == pytest.approx(expected[-1].item())
@@ -48,9 +48,8 @@ def test_channels_share_no_parameter(model):
     encoded = [view.vector for view in part.encode(batch, batch.ids["fixed"])]
     part.objective(encoded, CONTEXT)[0].backward()
     for name, parameter in model.named_parameters():
-        assert (parameter.grad is not None and bool(parameter.grad.to_dense().any())) == name.startswith(
-            "channels.fixed."
-        ), name
+        changes = parameter.grad is not None and bool(parameter.grad.to_dense().any())
+        assert changes == name.startswith("channels.fixed."), name
 
 
 def test_scores_are_in_full_precision_under_autocast(model):
@@ -58,7 +57,7 @@ def test_scores_are_in_full_precision_under_autocast(model):
     batch = make_batch(model)
     expected = model.losses(batch, CONTEXT)[0]
     scored = []
-    for _, part in model.each():
+    for part in model.channels.values():
         part.objective.register_forward_pre_hook(lambda _, arguments: scored.extend(arguments[0]))
     with torch.autocast("cpu", torch.bfloat16):
         loss, _, vectors = model.losses(batch, CONTEXT)

@@ -5,7 +5,7 @@ Weights are loaded with ``torch.load``, which since PyTorch 2.6 runs no code fro
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -48,11 +48,10 @@ def locate(name: str, options: Options) -> Path:
     if "/" in name:
         raise InputError(f"--parser benepar:{name}: no such file or folder: give the path of a model")
     folders = [options.models] if options.models else [Path(folder) for folder in nltk.data.path]
-    for folder in folders:
-        for path in (folder / name, folder / "models" / name):
-            if path.exists():
-                return path
-    command = download_command("benepar", f"--lang {options.language}", name, options.models)
+    for path in (folder / within / name for folder in folders for within in ("", "models")):
+        if path.exists():
+            return path
+    command = download_command(options, "benepar", f"--lang {options.language}", name)
     where = str(options.models) if options.models else "nltk's folders"
     raise InputError(f"the benepar model {name} is not in {where}: download it with: {command}")
 
@@ -77,7 +76,7 @@ class BeneparParser(Parser):
             with offline():
                 self.parser = _load(self.path, self.language, options.device or str(best_device()))
         except Exception as error:
-            command = download_command("benepar", f"--lang {options.language}", argument, options.models)
+            command = download_command(options, "benepar", f"--lang {options.language}", argument)
             raise InputError(
                 f"{self.path}: not a benepar model, or damaged ({reason(error)}): download it again with: {command}"
             ) from None
@@ -145,11 +144,8 @@ def transformers_as_benepar_knows_them() -> Iterator[None]:
         return whole[:before] + ids + whole[before + len(bare) :]
 
     name = build_inputs_with_special_tokens.__name__
-    if hasattr(PreTrainedTokenizerFast, name):
+    with ExitStack() as after:
+        if not hasattr(PreTrainedTokenizerFast, name):
+            setattr(PreTrainedTokenizerFast, name, build_inputs_with_special_tokens)
+            after.callback(delattr, PreTrainedTokenizerFast, name)
         yield
-        return
-    setattr(PreTrainedTokenizerFast, name, build_inputs_with_special_tokens)
-    try:
-        yield
-    finally:
-        delattr(PreTrainedTokenizerFast, name)

@@ -13,18 +13,9 @@ import torch
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.tree_arrays import are_constituents, are_dependencies
 from structviews.errors import InputError
+from structviews.parsing import neural
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.decoding import cky, spanning_trees
-from structviews.parsing.neural import (
-    ARCS,
-    Featuriser,
-    Fenceposts,
-    Outputs,
-    ParserConfig,
-    ParserNetwork,
-    gains,
-    in_blocks,
-)
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, batches
 from structviews.parsing.quantised import QuantisedNetwork, measured
 from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_half
@@ -73,15 +64,13 @@ class BuiltinParser:
     # It forms its own batches, which are better the more sentences it can choose from.
     batch_tokens = 2**17
 
-    def __init__(self, network: ParserNetwork | QuantisedNetwork, settings: ParserSettings, model: str = ""):
-        self.network = network.eval() if isinstance(network, ParserNetwork) else network
+    def __init__(self, network: neural.ParserNetwork | QuantisedNetwork, settings: ParserSettings, model: str = ""):
+        self.network = network.eval() if isinstance(network, neural.ParserNetwork) else network
         self.settings = settings
         self.model = model
-        self.featuriser = Featuriser(settings["words"], settings["config"]["buckets"])
-        # Of names, to be indexed by ids.
-        self.tags, self.relations, self.labels = (
-            np.array(names, dtype=object) for names in (settings["tags"], settings["relations"], settings["labels"])
-        )
+        self.featuriser = neural.Featuriser(settings["words"], settings["config"]["buckets"])
+        names = settings["tags"], settings["relations"], settings["labels"]
+        self.tags, self.relations, self.labels = (np.array(each, dtype=object) for each in names)  # by id
 
     @classmethod
     def read(cls, folder: Path = MODEL_FOLDER) -> "BuiltinParser":
@@ -111,7 +100,7 @@ class BuiltinParser:
             raise InputError(f"{folder}: not a built-in parser of this version: {reason(error)}") from None
 
     @property
-    def _floats(self) -> ParserNetwork:
+    def _floats(self) -> neural.ParserNetwork:
         if isinstance(self.network, QuantisedNetwork):
             raise TypeError("a parser in 8 bits has no weights to measure or save: give it a network of floats")
         return self.network
@@ -139,10 +128,9 @@ class BuiltinParser:
 
     @torch.inference_mode()
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence]:
-        """Parse sentences in order.
+        """Parse sentences in order; the same list gives the same trees.
 
-        Sentences of similar length share a batch. The batch only affects the last bits of a sentence's
-        scores; the same list gives the same trees.
+        Those of similar length share a batch, which only affects the last bits of a sentence's scores.
         """
         if not sentences:
             return []
@@ -195,7 +183,7 @@ class BuiltinParser:
                 (*labels[0][own], *labels[1][inner]),
             )
 
-    def _dependencies(self, outputs: Outputs, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _dependencies(self, outputs: neural.Outputs, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Heads and relation ids of all words, flat."""
         heads = spanning_trees(outputs.arcs.float().numpy(), lengths)
         sentence, word = np.nonzero(np.arange(1, heads.shape[1]) <= lengths[:, None])
@@ -205,7 +193,7 @@ class BuiltinParser:
             side.flatten(0, 1).index_select(0, torch.from_numpy(first + position))
             for side, position in ((outputs.dependents, word + 1), (outputs.heads, flat_heads))
         ]
-        scores = in_blocks(self.network.relations, ARCS, *arcs).float()
+        scores = neural.in_blocks(self.network.relations, neural.ARCS, *arcs).float()
         # The relation of the root's child is ``root``, and that of no other word.
         root = self.settings["relations"].index("root")
         scores[:, root] = -torch.inf
@@ -214,10 +202,10 @@ class BuiltinParser:
         return flat_heads, chosen
 
     def _constituents(
-        self, posts: Fenceposts, mask: torch.Tensor, lengths: np.ndarray
+        self, posts: neural.Fenceposts, mask: torch.Tensor, lengths: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Children of the internal nodes, label ids of the words and of the internal nodes, flat."""
-        best = gains(self.network.spans, posts).numpy()
+        best = neural.gains(self.network.spans, posts).numpy()
         trees = cky(best, lengths)
         sentence, word = np.nonzero(mask.numpy())
         sentence = np.concatenate([sentence, trees.sentence])
@@ -233,21 +221,20 @@ class BuiltinParser:
         return trees.left, trees.right, labels[: len(word)], labels[len(word) :]
 
 
-def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> ParserNetwork:
+def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> neural.ParserNetwork:
     """The network that the settings describe, with its weights.
 
     Raises ValueError if these do not fit one another, or a weight is not finite.
     """
-    config = checked(settings["config"], ParserConfig, FILES[1], "copy the parser again")
+    config = checked(settings["config"], neural.ParserConfig, FILES[1], "copy the parser again")
     with torch.device("meta"), Unfilled():  # takes no memory, whatever the settings ask for
-        network = ParserNetwork(config)
+        network = neural.ParserNetwork(config)
     try:
         network.load_state_dict(weights, assign=True)
     except RuntimeError:
         raise ValueError(f"{FILES[0]} has weights of other shapes than {FILES[1]} says") from None
-    names = {"words": config.n_words, "tags": config.n_tags, "relations": config.n_relations, "labels": config.n_labels}
-    for name, count in names.items():
-        if len(set(settings[name])) != count:  # type: ignore[literal-required]
+    for name in ("words", "tags", "relations", "labels"):
+        if len(set(settings[name])) != (count := getattr(config, f"n_{name}")):
             raise ValueError(f"{FILES[1]} does not have {count} {name}")
     if "root" not in settings["relations"]:
         raise ValueError(f"{FILES[1]} has no relation 'root'")

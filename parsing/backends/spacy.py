@@ -35,7 +35,7 @@ def locate(name: str, options: Options) -> Path:
                 return path
     raise InputError(
         f"--parser spacy:{name}: no such pipeline {f'in {options.models}' if options.models else 'is installed'}: "
-        f"download it with: {download_command('spacy', name, options.models)}"
+        f"download it with: {download_command(options, 'spacy', name)}"
     )
 
 
@@ -67,7 +67,7 @@ class SpacyParser(Parser):
         except Exception as error:
             raise InputError(
                 f"{self.path}: not a pipeline that spaCy {spacy.__version__} can load ({reason(error)}): "
-                f"download it again with: {download_command('spacy', self.path.name, options.models)}"
+                f"download it again with: {download_command(options, 'spacy', self.path.name)}"
             ) from None
         # xx is spaCy's code for multilingual pipelines.
         if self.nlp.lang not in (options.language, "xx"):

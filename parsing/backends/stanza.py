@@ -24,10 +24,7 @@ PARSING = (TAGGER, "lemma", PARSER, CONSTITUENTS)
 
 
 class Catalogue:
-    """The models that stanza lists in the ``resources.json`` of a folder.
-
-    Raises OSError or ValueError if the file cannot be read.
-    """
+    """The models in a folder's ``resources.json``, stanza's list; OSError or ValueError if that cannot be read."""
 
     def __init__(self, folder: Path):
         from stanza.resources.common import load_resources_json  # noqa: PLC0415
@@ -81,7 +78,7 @@ class StanzaParser(Parser):
         from stanza.resources.common import DEFAULT_MODEL_DIR  # noqa: PLC0415
 
         self.folder = Path(options.models or DEFAULT_MODEL_DIR)
-        command = download_command("stanza", f"--lang {options.language}", argument, options.models)
+        command = download_command(options, "stanza", f"--lang {options.language}", argument)
         self.remedy = f"download the models with: {command}"
         try:
             self.catalogue = Catalogue(self.folder)
@@ -176,8 +173,7 @@ class StanzaParser(Parser):
     def tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """Tokenise texts of one sentence each; multiword tokens are split into their words."""
         if self._tokeniser is None:
-            cache = self.pipeline.foundation_cache
-            self._tokeniser = self._load(TOKENISING, foundation_cache=cache)
+            self._tokeniser = self._load(TOKENISING, foundation_cache=self.pipeline.foundation_cache)
         documents = self._tokeniser.bulk_process(list(texts))
         return [tuple(as_token(word.text) for part in each.sentences for word in part.words) for each in documents]
 

@@ -52,17 +52,12 @@ class TrivialParser(Parser):
         )
 
 
-def on_the_word_before(n: int, rng: random.Random) -> Heads:
-    """Each word depends on the previous one; the first is the root."""
-    return range(n)
-
-
-def on_the_word_after(n: int, rng: random.Random) -> Heads:
+def on_the_word_after(n: int) -> Heads:
     """Each word depends on the next one; the last is the root."""
     return (*range(2, n + 1), 0)
 
 
-def on_the_middle(n: int, rng: random.Random) -> Heads:
+def on_the_middle(n: int) -> Heads:
     """The middle word is the root; the middle words of the parts to its left and right depend on it, and so on."""
     heads = [0] * n
     spans = [(0, n, 0)]
@@ -91,17 +86,17 @@ def at_random(n: int, rng: random.Random) -> Heads:
     return heads
 
 
-def to_the_right(n: int, rng: random.Random) -> Children:
+def to_the_right(n: int) -> Children:
     """``(a (b (c d)))``."""
     return range(n - 2, -1, -1), (n - 1, *range(n, 2 * n - 2)) if n > 1 else ()
 
 
-def to_the_left(n: int, rng: random.Random) -> Children:
+def to_the_left(n: int) -> Children:
     """``(((a b) c) d)``."""
     return (0, *range(n, 2 * n - 2)) if n > 1 else (), range(1, n)
 
 
-def in_halves(n: int, rng: random.Random) -> Children:
+def in_halves(n: int) -> Children:
     """``((a b) (c d))``; the left half has one more word if their number is odd."""
     children: list[tuple[int, int]] = []
 
@@ -154,19 +149,11 @@ def headed_at_random(n: int, rng: random.Random) -> tuple[Heads, Children]:
     return heads, (left, right)
 
 
-Shape = Callable[[int, random.Random], tuple[Heads, Children]]
-
-
-def apart(heads: Callable[[int, random.Random], Heads], children: Callable[[int, random.Random], Children]) -> Shape:
-    """The two kinds of tree, each drawn without regard to the other."""
-    return lambda n, rng: (heads(n, rng), children(n, rng))
-
-
-SHAPES: dict[str, Shape] = {
-    "right-branching": apart(on_the_word_before, to_the_right),
-    "left-branching": apart(on_the_word_after, to_the_left),
-    "balanced": apart(on_the_middle, in_halves),
-    "random": apart(at_random, bracketed_at_random),
+SHAPES: dict[str, Callable[[int, random.Random], tuple[Heads, Children]]] = {
+    "right-branching": lambda n, rng: (range(n), to_the_right(n)),  # each word depends on the previous one
+    "left-branching": lambda n, rng: (on_the_word_after(n), to_the_left(n)),
+    "balanced": lambda n, rng: (on_the_middle(n), in_halves(n)),
+    "random": lambda n, rng: (at_random(n, rng), bracketed_at_random(n, rng)),
     "random-heads": headed_at_random,
-    "chain": apart(on_the_word_after, to_the_left),
+    "chain": lambda n, rng: (on_the_word_after(n), to_the_left(n)),
 }

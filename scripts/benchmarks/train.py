@@ -36,7 +36,7 @@ from benchmarks.measure import LEAST_ROUNDS, Run, median_ratio, product, race, t
 from structviews.batches.batch import Batch, WordIds
 from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.kernels.cells import LEVEL_PASSES
+from structviews.kernels.dispatch import LEVEL_PASSES
 from structviews.model import Channel, Model
 from structviews.runs.config import TrainConfig
 from structviews.runtime.machine import keep_freed_memory
@@ -155,7 +155,7 @@ class Step:
         with torch.autocast(batch.device.type, torch.bfloat16, enabled=way.half), passes(way):
             loss, *_ = self.model.losses(batch, self.model.context(batch, 1))
         loss.backward()
-        for _, channel in self.model.each():
+        for channel in self.model.channels.values():
             clip_gradients(channel.parameters(), LARGEST_NORM)
         self.optimiser.step()
         self.model.after_step()

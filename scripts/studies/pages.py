@@ -142,8 +142,8 @@ class Table:
         for row in self.rows[:first]:
             mean = spread(found.draws.estimate(row, MEAN), brief=True)
             last = [spread(tested[row].difference), f"{tested[row].p:.3f}"] if row in tested else ["", ""]
-            lines.append([title(row), *found.about(row), mean, *last])
-        yield from table(["", "dim", "seeds", MEAN, "difference", "p"], lines)
+            lines.append([title(row), found.about(row)[0], mean, *last])
+        yield from table(["", "dim", MEAN, "difference", "p"], lines)
         yield ""
 
 
@@ -180,27 +180,23 @@ def run_lines(found: Found) -> Iterator[list[object]]:
         yield [run.name, run.seed, *astuple(run.row), *about, *(f"{scores.examples[name].score:.1f}" for name in names)]
 
 
-def claimed(found: Found, asked: Sequence[Claim]) -> dict[str, list[str]]:
-    """Verdicts in a sentence, by the places of their claims: what the study ``says``, and the difference ``shown``."""
-    found_verdicts = verdicts(found.draws, asked)
-    says = ["shows the reverse of the claim" if each.word == "reversed" else each.word for each in found_verdicts]
-    return {"says": says, "shown": [spread(each.difference) for each in found_verdicts]}
+def claimed(found: Found, asked: Sequence[Claim]) -> list[str]:
+    """The differences that claims are about, in a sentence, by the places of the claims."""
+    return [spread(each.difference) for each in verdicts(found.draws, asked)]
 
 
-def decided(found: Found, asked: Sequence[Claim]) -> Iterator[str]:
-    """The table of the verdicts on claims."""
+def write_claims(docs: Path, found: Found, study: str, asked: Sequence[Claim]) -> Path:
+    """Write the verdicts on claims, with the papers' sections if there are any; the path."""
     sections = any(each.section for each in asked)
-    lines = []
+    lines = [[*["section"] * sections, "claim", "verdict", *heads("difference"), "p"]]
     for each in verdicts(found.draws, asked):
-        of_paper = [each.claim.section] if sections else []
-        lines.append([*of_paper, each.claim.text, each.word, spread(each.difference), f"{each.p:.3f}"])
-    head = ["claim", "verdict", "difference", "p"]
-    yield from table(["section", *head] if sections else head, lines, texts=len(head) - 2 + sections)
-    yield ""
+        of_paper = [each.claim.section] * sections
+        lines.append([*of_paper, each.claim.text, each.word, *numbers(each.difference), f"{each.p:.3f}"])
+    return write_csv(docs, study, "claims", lines)
 
 
-def effort(found: Found, study: str, rates: str) -> Iterator[str]:
-    """Hours, versions and what is missing; at last, where ``rates`` are."""
+def effort(found: Found, study: str) -> Iterator[str]:
+    """Hours and versions."""
     abouts = [each.about for each in found.draws.loaded.values()]
     training = sum(each["training"]["minutes"] for each in abouts if "training" in each) / 60
     scoring = sum(each["scoring minutes"] for each in abouts) / 60
@@ -209,13 +205,11 @@ def effort(found: Found, study: str, rates: str) -> Iterator[str]:
         "effort",
         **abouts[0]["versions"],
         study=study,
-        done=len(abouts),
-        runs=len(found.plan.runs()),
+        runs=len(abouts),
         training=training,
         scoring=scoring,
         before=sum(found.stages.values()) / 3600,
         made="corpora, words, trees and states" if "states" in found.stages else "corpora, words and trees",
-        rates=rates,
     )
 
 

@@ -3,11 +3,8 @@
 The scripts that trained and scored the runs are in the history; here is what makes the page.
 """
 
-import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 
 from structviews.words import CONTEXTUAL
 from structviews.words.word_settings import FIRST
@@ -20,26 +17,16 @@ from studies.rows import CONTROL, FIXED, JOINED, MAIN, OF, Row, Run
 NAME = "transformers"
 TRANSFORMER, SIMCSE = "transformer", "simcse"
 PARTNERS = ("seq", "dep", "const")
-# The tasks by whose development parts learning rates are chosen, and the file of what is measured.
-DEVELOPMENT = ("TREC", "SICK-R", "STS-B", "STS-B-cos")
-RATES = "rates.json"
 # Of SimCSE's authors.
 SIMCSE_BATCH = 64
 # Baselines of word vectors.
 AVERAGES = ("average", "sif")
-# By learning rate, the mean of a trial's scores in per cent; None if training diverged.
-Measured = dict[str, float | None]
-# In place of a rate, for the encoder as it is.
-UNTRAINED = "0"
 # Said of claims whose rows differ so.
 WIDER = " (two vectors against one)"
 
 
 # Sentences to train on, and to try learning rates with.
 SENTENCES, TRIED = 200_000, 20_000
-# The transformer's, which are tried: around 3e-5, with which SimCSE's authors train BERT base, and higher ones, as this
-# encoder has seven million weights instead of a hundred million.
-LEARNING_RATES = (1.25e-5, 5e-5, 2e-4, 8e-4)
 HIDDEN, BATCH, SEEDS = 256, 400, 2
 
 
@@ -74,11 +61,6 @@ class Plan:
         """All rows."""
         trained = [*self.trees, self.control, self.alone, *self.pairs]
         return [*self.words, *self.frozen, *trained, *self.apart, *self.exported]
-
-    @property
-    def tried(self) -> list[Row]:
-        """Rows on as little text as learning rates are tried on."""
-        return [replace(row, sentences=TRIED) for row in (self.alone, *self.pairs)]
 
     def runs(self) -> list[Run]:
         """In the order in which they are made; what is not trained has no seeds."""
@@ -133,63 +115,28 @@ def write_pages(stored: Path, docs: Path) -> list[Path]:
     found = Found.read(Plan(), stored)
     plan, asked = found.plan, claims(found.plan)
     table = Table(plan.table, lambda row: plan.frozen[0])
-    sizes = {"hidden": HIDDEN, "batch": BATCH, "simcse_batch": SIMCSE_BATCH, "tasks": len(found.draws.tasks)}
-    values = sizes | {"sentences": found.trees["sentences"][str(SENTENCES)]} | pages.claimed(found, asked)
     deviation, freedom = found.draws.deviation(MEAN)
+    sentences = found.trees["sentences"]
     sections = [
-        prose(NAME, "introduction", **values),
-        prose(NAME, "answers", deviation=deviation, freedom=freedom),
-        pages.decided(found, asked),
-        prose(NAME, "scores", **values),
+        prose(NAME, "introduction", tasks=len(found.draws.tasks), shown=pages.claimed(found, asked)),
+        prose(NAME, "scores", deviation=deviation, freedom=freedom),
         table.means(found, title),
         prose(NAME, "minilm"),
-        learning_rates(found),
-        limits(found),
-        pages.effort(found, NAME, "Sentences/s are the median over runs."),
-        pages.table(["", "runs", "sentences/s", "hours"], rates(found)),
+        prose(
+            NAME,
+            "setup",
+            hidden=HIDDEN,
+            batch=BATCH,
+            simcse_batch=SIMCSE_BATCH,
+            sentences=sentences[str(SENTENCES)],
+            tried=sentences[str(TRIED)],
+            steps=round(sentences[str(SENTENCES)] / SIMCSE_BATCH, -2),
+        ),
+        pages.effort(found, NAME),
+        prose(NAME, "limits"),
     ]
-    return [pages.write_page(docs, NAME, sections), *pages.write_scores(docs, found, NAME, {NAME: table}, title)]
-
-
-def learning_rates(found: Found) -> Iterator[str]:
-    """How they were chosen."""
-    measured: dict[str, Measured] = json.loads((found.stored / RATES).read_text("utf-8"))
-    plan, names = found.plan, [f"{rate:g}" for rate in LEARNING_RATES]
-    yield from prose(
-        NAME,
-        "learning_rates",
-        tried=found.trees["sentences"][str(TRIED)],
-        development=", ".join(DEVELOPMENT[:-1]),
-        last=DEVELOPMENT[-1],
-        untrained=measured[plan.frozen[0].name][UNTRAINED],
-    )
-    yield from pages.table(["", *names], [trial_line(row, measured[row.name]) for row in plan.tried])
-    yield ""
-
-
-def trial_line(row: Row, measured: Measured) -> list[str]:
-    """A line of the table of learning rates, the highest score in bold."""
-    tried = [measured[f"{rate:g}"] for rate in LEARNING_RATES]
-    highest = max(score for score in tried if score is not None)
-    cells = ["diverges" if score is None else f"{score:.1f}" for score in tried]
     return [
-        title(row),
-        *(f"**{cell}**" if score == highest else cell for cell, score in zip(cells, tried, strict=True)),
+        pages.write_page(docs, NAME, sections),
+        *pages.write_scores(docs, found, NAME, {NAME: table}, title),
+        pages.write_claims(docs, found, NAME, asked),
     ]
-
-
-def limits(found: Found) -> Iterator[str]:
-    """What the study cannot tell."""
-    steps = round(found.trees["sentences"][str(SENTENCES)] / SIMCSE_BATCH, -2)
-    yield from prose(NAME, "limits", steps=steps, simcse_batch=SIMCSE_BATCH)
-
-
-def rates(found: Found) -> Iterator[list[str]]:
-    """What was trained, whatever the size: number of runs, their median rate, and their hours together."""
-    kinds: dict[str, list[dict[str, float]]] = {}
-    for run, scores in found.draws.loaded.items():
-        if run.row.trained:
-            kinds.setdefault(title(run.row), []).append(scores.about["training"])
-    for kind, each in kinds.items():
-        rate = median(training["sentences a second"] for training in each)
-        yield [kind, str(len(each)), f"{rate:,.0f}", f"{sum(training['minutes'] for training in each) / 60:.2f}"]

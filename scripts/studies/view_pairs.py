@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.evaluation.scores.published import SENTEVAL
 from structviews.evaluation.scores.tables import published_rows
 from studies import pages
 from studies.intervals import MEAN, Draws, Estimate, claim_between, verdicts
@@ -33,8 +32,6 @@ from studies.view_pairs_plan import (
 NAME = "view-pairs"
 # Of the built-in parser on GUM's development section, in 8 bits: docs/parser.md.
 OWN_LAS, OWN_UAS, OWN_F1 = 86.88, 89.22, 85.97
-# The six pairs, as the author's table calls them.
-THEIR_NAMES = ("SEQ, SEQ", "DEP, DEP", "CONST, CONST", "DEP, CONST", "DEP, SEQ", "SEQ, CONST")
 # What the paper trained on.
 PUBLISHED = 40_000_000
 PAPER, PAPERS_ROW = "S", "DEP, CONST"
@@ -61,6 +58,7 @@ def write_pages(stored: Path, docs: Path) -> list[Path]:
         pages.write_page(docs, "size", size_page(found, tables["size"], far)),
         pages.write_page(docs, "parser-quality", [quality]),
         *pages.write_scores(docs, found, NAME, tables),
+        pages.write_claims(docs, found, NAME, claims(plan)),
         pages.write_csv(docs, NAME, "differences", differences(found)),
         pages.write_csv(docs, NAME, "extrapolated", far_lines(far)),
         *(pages.write_picture(docs, name, *picture) for name, picture in pictures.items()),
@@ -100,37 +98,17 @@ def prose(found: Found, part: str, **values: object) -> Iterator[str]:
 def main_page(found: Found, tables: Mapping[str, Table]) -> Iterator[Iterable[str]]:
     """The sections of the page of the pairs."""
     plan, sentences = found.plan, found.trees["sentences"]
-    asked = claims(plan)
-    yield prose(found, "introduction", **pages.claimed(found, asked))
+    yield prose(found, "introduction", shown=pages.claimed(found, claims(plan)))
     yield prose(found, "pairs")
     yield tables["pairs"].means(found, first=len(SIX + OTHERS))
-    yield prose(found, "claims")
-    yield pages.decided(found, asked)
-    yield prose(found, "joined")
-    yield tables["joined"].means(found)
+    yield prose(found, "tables")
     yield prose(found, "critics")
-    yield author(found)
-    yield prose(found, "after_critics")
     yield prose(found, "setup", sentences=sentences[str(SENTENCES)], held_out=sentences["held-out"])
+    yield pages.effort(found, NAME)
     deviation, freedom = found.draws.deviation(MEAN)
     (_, first), *others = Counter(each.about["data"] for each in found.draws.loaded.values()).most_common()
     yield prose(found, "method", deviation=deviation, freedom=freedom)
     yield prose(found, "limits", first=first, again=sum(number for _, number in others))
-    yield pages.effort(found, NAME, f"Each run's rate is in [runs.csv]({NAME}/runs.csv).")
-
-
-def author(found: Found) -> Iterator[str]:
-    """The six pairs in the author's table, and here with both critics."""
-    plan = found.plan
-    with_critic = {row.views: row for row in plan.critics if row.critic == BILINEAR}
-    theirs = {key: row.cells[-1] for key, row in published_rows(SENTEVAL.parts.keys(), [SENTEVAL]).items()}
-    lines = []
-    for views, name in zip(SIX, THEIR_NAMES, strict=True):
-        rows = [row_of(plan, views), *([with_critic[views]] if views in with_critic else [])]
-        ours = [spread(found.draws.estimate(row, MEAN), brief=True) for row in rows]
-        lines.append([views, str(theirs["T", f"{name} (UMBC 40M)"]), *ours, *[""] * (2 - len(ours))])
-    yield from table(["pair", "the author's", f"ours, {SENTENCES:,}, inner", f"ours, {STUDIED:,}, bilinear"], lines)
-    yield ""
 
 
 def differences(found: Found) -> Iterator[list[str]]:
@@ -232,22 +210,25 @@ def quality_page(found: Found, compared: Table) -> tuple[list[str], Callable[[],
         for row in plan.quality
     }
     tested = compared.tested(draws)
-    names = [*draws.tasks, MEAN]
     rows = []
     for row, scores in quality.items():
         verdict = tested.get(row)
         last = [spread(verdict.difference), f"{verdict.p:.3f}"] if verdict else ["", ""]
-        figures = [spread(draws.estimate(row, name), brief=True) for name in names]
+        mean = spread(draws.estimate(row, MEAN), brief=True)
         title = "built-in parser" if row.trees == BUILTIN else row.title.removeprefix(f"{MAIN}, ")
-        rows.append([title, *(f"{scores[name]:.1f}" for name in own), *figures, *last])
-    lines = [*prose(found, "quality"), *prose(found, "noise", las=OWN_LAS, uas=OWN_UAS, f1=OWN_F1)]
-    lines += [*table(["trees", "LAS", "UAS", "F1", *names, "difference", "p"], rows), ""]
-    lines += ["![The mean of the tasks by labelled attachment score](../images/parser-quality.svg)", ""]
+        rows.append([title, *(f"{scores[name]:.1f}" for name in own), mean, *last])
     fitted = "built-in parser, with noise"
     series: dict[str, dict[Row, float]] = {fitted: {}, "not syntax": {}}
     for row, scores in quality.items():
         parsed = row.trees == BUILTIN or row.trees.startswith(NOISE)
         series[fitted if parsed else "not syntax"][row] = scores["las"]
     _, slopes = pages.fit(draws, series[fitted], MEAN).T
-    lines += prose(found, "worth", worth=spread(Estimate.of(10 * slopes)))
+    lines = [
+        *prose(found, "quality", worth=spread(Estimate.of(10 * slopes))),
+        *table(["trees", "LAS", "UAS", "F1", MEAN, "difference", "p"], rows),
+        "",
+        "![The mean of the tasks by labelled attachment score](../images/parser-quality.svg)",
+        "",
+        *prose(found, "noise", las=OWN_LAS, uas=OWN_UAS, f1=OWN_F1),
+    ]
     return lines, lambda: pages.draw_lines(draws, series, "labelled attachment score", fitted=[fitted])

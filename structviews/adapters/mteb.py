@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structviews.encoding.embedder import Embedder
-from structviews.encoding.word_limit import BATCH_SIZE, WordLimit
+from structviews.encoding.word_limit import BATCH_SIZE
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.runs.folder import model_checksum
@@ -30,24 +30,14 @@ class MTEBEncoder(AbsEncoder):
     similarity tasks.
 
     Args:
-        run, parser, representation, max_tokens, overlong, precision: see ``Embedder.load``.
-
-    Raises:
-        InputError: if ``run`` is not a run, or has no weights yet.
+        run, parser, representation: see ``Embedder.load``.
+        **kwargs: ``max_tokens``, ``overlong`` and ``precision``; see there, too.
     """
 
     def __init__(
-        self,
-        run: str | Path,
-        parser: Parser | None = None,
-        representation: Representation | None = None,
-        *,
-        max_tokens: int = WordLimit.max_tokens,
-        overlong: str = WordLimit.overlong,
-        precision: str = "auto",
+        self, run: str | Path, parser: Parser | None = None, representation: Representation | None = None, **kwargs: Any
     ):
-        limit: dict[str, Any] = {"max_tokens": max_tokens, "overlong": overlong}
-        self.model = Embedder.load(run, parser, representation, **limit, precision=precision)
+        self.model = Embedder.load(run, parser, representation, **kwargs)
         # Training data are left for the run's owner to fill in.
         fields = {
             "name": f"structviews/{self.model.folder.resolve().name}",

@@ -33,11 +33,7 @@ class StructViewsModule(InputModule):
     Args:
         run: folder made by ``train``, ``join`` or ``baseline``.
         similarity: whether to use the run's representation for similarity tasks.
-        parser: parses sentences that have no trees; by default the parser of the training corpus.
-        max_tokens, overlong: see ``Embedder.load``.
-
-    Raises:
-        InputError: if ``run`` is not a run, or has no weights yet.
+        parser, max_tokens, overlong: see ``Embedder.load``, which raises the same errors.
     """
 
     save_in_root = False

@@ -96,15 +96,13 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _embedder(self) -> Embedder:
         """The run with these parameters; reloaded if they have changed."""
-        fitted = getattr(self, "checksum_", None)
-        loading: dict[str, Any] = {name: getattr(self, name) for name in ("max_tokens", "overlong", "precision")}
-        chosen = (getattr(self, name) for name in REPRESENTATION)
-        settings = (fitted, str(self.run), self.view, *chosen, *loading.values())
+        settings = fitted, _ = getattr(self, "checksum_", None), self.get_params()
         if getattr(self, "_loaded", (None,))[0] != settings:
             run = run_folder(self.run)
             if fitted and model_checksum(run) != fitted:
                 raise InputError(f"{run}: changed since this vectorizer was fitted: fit again, or restore the run")
             changes = {name: getattr(self, name) for name in REPRESENTATION if getattr(self, name) is not None}
+            loading: dict[str, Any] = {name: getattr(self, name) for name in ("max_tokens", "overlong", "precision")}
             embedder = Embedder.load(run, **loading).with_representation(**changes)
             self._loaded = settings, embedder if self.view is None else embedder.with_view(self.view)
         return self._loaded[1]

@@ -237,22 +237,20 @@ def assemble(
     position: Array,
     needs: Collection[str],
     columns: dict[str, Array],
-    same: Array | None = None,
     pieces: SentencePieces | None = None,
     merged: bool = False,
-    teacher: Array | None = None,
-    source: Array | None = None,
-    changed: Array | None = None,
+    **others: Array | None,
 ) -> Batch:
     """A batch from arrays, on the CPU; see ``Batch``, and ``collate`` for ``merged``.
 
     ``columns`` are those of the structures to build, ``needs`` (``COLUMNS``), sentences concatenated, relations as
-    numbers; ``same (B,)`` are hashes.
+    numbers; ``others`` are those fields of the batch that not all batches have.
     """
     lengths = lengths.astype(np.int64)
     kinds = [kind for kind in SCHEDULES if kind in needs]
     arrays = {kind: (*(columns[name] for name in COLUMNS[kind]), lengths) for kind in kinds}
     trees: dict[str, Any] = {} if merged else {kind: SCHEDULES[kind](*arrays[kind]) for kind in kinds}
+    tensors: dict[str, Any] = {name: to_tensor(array) for name, array in others.items() if array is not None}
     over_trees = {}  # the words with their rows as nodes of these trees, or with the trees merged
     for name, words in ids.items():
         own = words.inverse.numpy(), len(words.distinct)
@@ -266,9 +264,6 @@ def assemble(
         document=to_tensor(document.astype(np.int64)),
         position=to_tensor(position.astype(np.int64)),
         **trees,
-        same=to_tensor(same.view(np.int64)) if same is not None else None,
         pieces=pieces,
-        teacher=to_tensor(teacher) if teacher is not None else None,
-        source=to_tensor(source) if source is not None else None,
-        changed=to_tensor(changed) if changed is not None else None,
+        **tensors,
     )

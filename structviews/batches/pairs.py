@@ -3,8 +3,7 @@
 Shapes: B sentences in a batch, F perturbed sentences, k of them beside a batch.
 """
 
-from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,11 +54,6 @@ class Pairs:
         # Of those that keep the meaning, and of those that change it: the rows, and their source sentences, ascending.
         rows = [np.flatnonzero(keeps[rules] == kind) for kind in (True, False)]
         self._forms = [(own, sources[own]) for own in rows]
-
-    @classmethod
-    def open(cls, path: str | Path, source: ParsedCorpus, seed: int) -> Self:
-        """The perturbed sentences in a folder; see the class."""
-        return cls(ParsedCorpus.open(path), source, seed)
 
     def drawn(self, rows: Array, epoch: int) -> Further:
         """For each source sentence ``(B,)``, in ascending order, at most one form that keeps its meaning, and one not.

@@ -4,8 +4,9 @@ Shapes: B sentences in the batch, n words in total.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple, TypeVar, cast
@@ -72,6 +73,7 @@ class Run(NamedTuple):
         return (spelt[a:b] for a, b in pairwise((self.offsets - self.offsets[0]).tolist()))
 
 
+@dataclass(eq=False)
 class CorpusReader:
     """Reads batches from a parsed corpus.
 
@@ -83,43 +85,33 @@ class CorpusReader:
         duplicates: whether batches have ``same``.
         cut_off: batches have the first so many words of each sentence; 0 for all. Trees cannot be cut.
         across_documents: whether batches tell nothing of documents, as if the corpus were one.
-        teacher: the sentences' vectors by a teacher, on disk, if batches are to have them.
         states: by channel, the vectors of words that depend on their sentence, where these are on disk.
         aligner: of the encoder that a view reads, if there is one; batches then have ``pieces``.
+        teacher: the sentences' vectors by a teacher, on disk, if batches are to have them.
         pairs: a corpus of further sentences, which may go behind those of a batch.
 
     Raises:
         InputError: if a corpus lacks trees that are needed.
     """
 
-    def __init__(
-        self,
-        corpus: ParsedCorpus,
-        vocabularies: dict[str, Vocabulary],
-        needs: Iterable[str],
-        duplicates: bool = False,
-        cut_off: int = 0,
-        states: Mapping[str, StoredStates] | None = None,
-        aligner: Aligner | None = None,
-        across_documents: bool = False,
-        teacher: StoredStates | None = None,
-        pairs: ParsedCorpus | None = None,
-    ):
-        self.needs = frozenset(needs) | {"tokens"}
+    corpus: ParsedCorpus
+    vocabularies: dict[str, Vocabulary]
+    needs: Collection[str]
+    duplicates: bool = False
+    cut_off: int = 0
+    states: Mapping[str, StoredStates] = field(default_factory=dict)
+    aligner: Aligner | None = None
+    across_documents: bool = False
+    teacher: StoredStates | None = None
+    pairs: ParsedCorpus | None = None
+
+    def __post_init__(self) -> None:
         # Rows and shards are numbered through both.
-        self._corpora = [corpus, pairs] if pairs else [corpus]
+        self._corpora = [self.corpus, self.pairs] if self.pairs else [self.corpus]
+        self._structures = [kind for kind in SCHEDULES if kind in self.needs]
         for each in self._corpora:
-            for kind in SCHEDULES:
-                if kind in self.needs:
-                    each.require(kind)
-        self.corpus = corpus
-        self.vocabularies = vocabularies
-        self.duplicates = duplicates
-        self.cut_off = cut_off
-        self.states = dict(states or {})
-        self.aligner = aligner
-        self.across_documents = across_documents
-        self.teacher = teacher
+            for kind in self._structures:
+                each.require(kind)
         self._starts = np.cumsum([0, *(rows for each in self._corpora for rows in each.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
@@ -154,7 +146,7 @@ class CorpusReader:
         same = None
         if self.duplicates:
             hashes = np.concatenate([run.shard.hashes[run.of("tokens")] for run in runs])
-            same = row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)]))
+            same = row_hashes(hashes, np.concatenate([[0], np.cumsum(lengths)])).view(np.int64)
         if self.cut_off:
             inside = np.arange(lengths.sum()) - np.repeat(starts_of(lengths), lengths) < self.cut_off
             found = {
@@ -170,7 +162,7 @@ class CorpusReader:
             )
         if further:  # each a document of its own
             document = np.where(rows < len(self), document, -1 - rows)
-        columns = [column for kind in self.needs - {"tokens"} for column in COLUMNS[kind]]
+        columns = [column for kind in self._structures for column in COLUMNS[kind]]
         return assemble(
             {name: WordIds.of(*each) for name, each in found.items()},
             lengths,
@@ -178,22 +170,18 @@ class CorpusReader:
             position,
             self.needs,
             {column: np.concatenate([run.of(column) for run in runs]) for column in columns},
-            same,
             pieces,
-            teacher=self._taught(runs, further),
+            same=same,
+            teacher=self._taught(self.teacher, runs, further) if self.teacher else None,
             source=source,
             changed=changed,
         )
 
-    def _taught(self, runs: list[Run], further: Further | None) -> Array | None:
+    def _taught(self, teacher: StoredStates, runs: list[Run], further: Further | None) -> Array:
         """A teacher's vectors; a further sentence has that of the sentence that it was made of."""
-        if self.teacher is None:
-            return None
         own = [run for run in runs if run.number < self.corpus.n_shards]
-        vectors = np.concatenate([self.teacher.shard(run.number)[run.start : run.stop] for run in own])
-        if further is None:
-            return vectors
-        return np.concatenate([vectors, vectors[further.source]])
+        vectors = np.concatenate([teacher.shard(run.number)[run.start : run.stop] for run in own])
+        return np.concatenate([vectors, vectors[further.source]]) if further else vectors
 
     def _look_up(self, name: str, runs: list[Run]) -> tuple[Array, Array | None]:
         """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``."""
@@ -211,7 +199,7 @@ class CorpusReader:
         own = number < self.corpus.n_shards
         table = self.corpus.shard(number) if own else self._corpora[1].shard(number - self.corpus.n_shards)
         columns, words, ids, hashes, relations = {}, [], {}, np.zeros(0, np.uint64), np.zeros(0, np.int64)
-        for name in (c for kind in self.needs for c in COLUMNS[kind]):
+        for name in (c for kind in ("tokens", *self._structures) for c in COLUMNS[kind]):
             lists = table[name].chunk(0)  # the only one; combining chunks would copy
             values = lists.values
             if name == "tokens":
@@ -277,12 +265,11 @@ def epoch_batches(
     if len(rows) <= size:
         yield rows
         return
-    rng, offset, n_full = _cut(len(rows), size, seed, epoch)
+    rng, offset, n_full, count = _cut(len(rows), size, seed, epoch)
     if shuffled:
         blocks = np.arange(len(rows)) // SHARD_ROWS
         lots = rng.permutation(blocks[-1] + 1) // (OPEN_SHARDS // 2)  # half: a block may be of two shards
         rows = rows[np.argsort(lots[blocks] + rng.random(len(rows)))]
-    count = n_batches(len(rows), size, seed, epoch)
     # Shuffled rows are in random order as they are, and read a lot at a time.
     for number in range(count) if in_order or shuffled else rng.permutation(count):
         start = offset + number * size
@@ -293,14 +280,12 @@ def epoch_batches(
 
 def n_batches(n_rows: int, size: int, seed: int, epoch: int) -> int:
     """Number of batches of ``epoch_batches``."""
-    if n_rows <= size:
-        return 1
-    _, _, n_full = _cut(n_rows, size, seed, epoch)
-    return n_full + (n_rows > n_full * size)
+    return 1 if n_rows <= size else _cut(n_rows, size, seed, epoch)[-1]
 
 
-def _cut(n_rows: int, size: int, seed: int, epoch: int) -> tuple[np.random.Generator, int, int]:
-    """An epoch's random generator, its offset and its number of full batches."""
+def _cut(n_rows: int, size: int, seed: int, epoch: int) -> tuple[np.random.Generator, int, int, int]:
+    """An epoch's random generator, its offset, and its numbers of full batches and of all."""
     rng = np.random.default_rng([seed, epoch])
     offset = int(rng.integers(0, size))
-    return rng, offset, (n_rows - offset) // size
+    n_full = (n_rows - offset) // size
+    return rng, offset, n_full, n_full + (n_rows > n_full * size)

@@ -6,9 +6,6 @@ each parent's left and right child. Nodes of other trees are sorted by decreasin
 edges by ordinal: all first children, then all second ones, and so on. So the k-th children of a level
 belong to a prefix of its nodes, and sums over children are sums of slices.
 
-Shapes: B sentences of n words in total, N nodes, E = N - B edges, I = N - leaves inner nodes, U distinct
-words, L distinct leaves, R = L + I rows.
-
 Merged trees: the state of a node follows from its word, if it has one, and its children's states. So nodes whose
 subtrees are equal share a row, and a batch becomes one graph of the distinct subtrees: leaves first, then level by
 level. Subtrees of binary trees are equal if their left and their right children are; those of dependency trees if
@@ -17,8 +14,8 @@ their words are and they have the same children, in any order, since a Child-Sum
 Each subtree has a number: that of its word if it is a leaf, else U + the index of an inner node. Inner nodes are
 compared level by level, unless there are so few that hardly any are equal.
 
-Shapes of merged trees: I distinct inner subtrees, R = L + I rows, K children of the I, S words that are a child on one
-side.
+Shapes: B sentences of n words in total, N nodes, E = N - B edges, U distinct words, L distinct leaves, I inner nodes
+(of merged trees, distinct inner subtrees), R = L + I rows; K children of the I, S words that are a child on one side.
 """
 
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
-import typer
+from typer import BadParameter, Exit, Option, Typer, echo
 from typer.core import TyperCommand
 
 from structviews import __version__
@@ -26,7 +26,7 @@ PANELS = {
     "Pages and sharing": "report serve push pull verify demo",
 }
 # What Typer raises for a wrong argument; its module differs between versions.
-UsageError: Any = typer.BadParameter.__base__
+UsageError: Any = BadParameter.__base__
 # The environment variable that asks for tracebacks; worker processes inherit it.
 TRACEBACK = "STRUCTVIEWS_TRACEBACK"
 # How a missing package is installed, where its name does not say so.
@@ -36,15 +36,14 @@ REMEDIES = {
     "sklearn": EVAL,
     "scipy": EVAL,
 }
-# Characters of an unforeseen error's message.
-LONGEST = 300
+LONGEST = 300  # characters of an unforeseen error's message
 
 
 def show_version(wanted: bool) -> None:
     """Print the version and exit."""
     if wanted:
-        typer.echo(f"structviews {__version__}")
-        raise typer.Exit
+        echo(f"structviews {__version__}")
+        raise Exit
 
 
 class Commands(HelpfulGroup):
@@ -72,12 +71,12 @@ def stopping() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         inform("stopped")
-        raise typer.Exit(130) from None
+        raise Exit(130) from None
 
 
-def build() -> typer.Typer:
+def build() -> Typer:
     """The application: the commands and groups of ``MODULES``, each of which keeps its own in ``app``."""
-    app = typer.Typer(
+    app = Typer(
         name="structviews",
         cls=Commands,
         help="Syntax-aware, multi-view sentence embeddings. Start with parse, train and eval, or with demo.",
@@ -89,10 +88,10 @@ def build() -> typer.Typer:
     @app.callback()
     def options(
         version: Annotated[
-            bool, typer.Option("--version", help="Show the version.", callback=show_version, is_eager=True)
+            bool, Option("--version", help="Show the version.", callback=show_version, is_eager=True)
         ] = False,
         tracebacks: Annotated[
-            bool, typer.Option("--traceback", help=f"Show an error's traceback; so does {TRACEBACK}=1.")
+            bool, Option("--traceback", help=f"Show an error's traceback; so does {TRACEBACK}=1.")
         ] = False,
     ) -> None:
         if tracebacks:

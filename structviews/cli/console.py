@@ -20,14 +20,16 @@ console = Terminal()
 errors = Terminal(stderr=True, highlight=False)
 
 
-def say(line: str) -> None:
-    """Print a result on stdout."""
-    console.print(line, highlight=False, soft_wrap=True)
+def say(*results: object) -> None:
+    """Print results on stdout, a line each."""
+    for each in results:
+        console.print(str(each), highlight=False, soft_wrap=True)
 
 
-def explain(text: str) -> None:
-    """Print an explanation on stdout; a terminal's lines are broken between words."""
-    terminal.say(console, text)
+def explain(*texts: str) -> None:
+    """Print explanations on stdout; a terminal's lines are broken between words."""
+    for each in texts:
+        terminal.say(console, each)
 
 
 def write(content: str) -> None:
@@ -43,12 +45,13 @@ def typeable(path: object) -> str:
 def suggest(what: str, *commands: object) -> None:
     """Say on stderr what to type next, if a person reads both stdout and stderr."""
     if console.is_terminal and errors.is_terminal:
-        inform("\n".join([what, *(f"  {command}" for command in commands)]))
+        inform(what, *(f"  {command}" for command in commands))
 
 
-def inform(line: str) -> None:
-    """Print a line on stderr."""
-    errors.print(line, soft_wrap=True)
+def inform(*lines: str) -> None:
+    """Print lines on stderr."""
+    for each in lines:
+        errors.print(each, soft_wrap=True)
 
 
 def complain(colour: str, kind: str, what: str) -> None:
@@ -87,14 +90,11 @@ def resuming(again: bool = True) -> Iterator[None]:
 
 
 class Helpful:
-    """A command whose help fits 80 columns: flags have no type, and their negations no column of their own.
-
-    For parsing, the parameters stay what they are.
-    """
+    """A command whose help fits 80 columns: flags have no type, and their negations no column of their own."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help."""
-        screen: Any = copy(self)
+        screen: Any = copy(self)  # for parsing, the parameters stay what they are
         screen.params = [as_shown(each) for each in screen.get_params(ctx)]
         screen.add_help_option = False  # it is among them
         screen.help = reflowed(screen.help or "")

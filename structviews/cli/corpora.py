@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option, Typer
 
 from structviews.cli import options
 from structviews.cli.console import console, errors, inform, resuming, say, suggest, typeable, write
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.parsing.drawing import Chosen
 
-app = typer.Typer()
-corpus_app = typer.Typer(help="Merge, describe and export parsed corpora; store states.", no_args_is_help=True)
+app = Typer()
+corpus_app = Typer(help="Merge, describe and export parsed corpora; store states.", no_args_is_help=True)
 app.add_typer(corpus_app, name="corpus")
-parser_app = typer.Typer(help="Download models for other libraries' parsers.", no_args_is_help=True)
+parser_app = Typer(help="Download models for other libraries' parsers.", no_args_is_help=True)
 app.add_typer(parser_app, name="parser")
 
 NO_CORPUS = "make one with `structviews parse`, or give a sentence with --text"
@@ -34,22 +34,12 @@ TreeKind = StrEnum("TreeKind", ["constituency", "dependency"])
 
 Parser = Annotated[
     str,
-    typer.Option(
-        help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two."
-    ),
+    Option(help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two."),
 ]
 
 Workers = Annotated[
     int | None,
-    typer.Option(
-        help="Number of processes; does not affect the result.", show_default="1; on a cluster as many as fit"
-    ),
-]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        help="Ray cluster: HOST:6379, or auto on one of its machines.", show_default="start Ray on this machine"
-    ),
+    Option(help="Number of processes; does not affect the result.", show_default="1; on a cluster as many as fit"),
 ]
 
 
@@ -57,14 +47,12 @@ Address = Annotated[
 def parse_text(
     source: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             help="Text file (.txt, .txt.zst, .gz; - for standard input). With --parser treebank: a .conllu file, "
             "a file of bracketed trees, or both."
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Folder to write.", show_default="SOURCE.parsed")
-    ] = None,
+    out: Annotated[Path | None, Option("-o", "--out", help="Folder to write.", show_default="SOURCE.parsed")] = None,
     senteval: options.Senteval = None,
     probing: options.Probing = None,
     tasks: options.Tasks = "",
@@ -73,24 +61,28 @@ def parse_text(
     models: options.Models = None,
     device: options.Device = "",
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at a sentence that cannot be parsed, instead of skipping it.")
+        bool, Option("--strict", help="Stop at a sentence that cannot be parsed, instead of skipping it.")
     ] = False,
     format: Annotated[
-        TextFormat | None,
-        typer.Option(help="One sentence per line, or running text.", show_default="guessed and reported"),
+        TextFormat | None, Option(help="One sentence per line, or running text.", show_default="guessed and reported")
     ] = None,
     tokenised: options.Tokenised = False,
     workers: Workers = None,
     engine: Annotated[
-        ParseEngine, typer.Option(help="What runs the processes: local, or ray (needs structviews\\[ray]).")
+        ParseEngine, Option(help="What runs the processes: local, or ray (needs structviews\\[ray]).")
     ] = ParseEngine.local,
-    address: Address = None,
+    address: Annotated[
+        str | None,
+        Option(
+            help="Ray cluster: HOST:6379, or auto on one of its machines.", show_default="start Ray on this machine"
+        ),
+    ] = None,
     max_tokens: Annotated[
-        int | None, typer.Option(help="Skip longer sentences.", show_default="120; no limit for tasks")
+        int | None, Option(help="Skip longer sentences.", show_default="120; no limit for tasks")
     ] = None,
     compress: Annotated[
         Compression | None,
-        typer.Option(help="Compress: half the size on disk, slightly slower to read.", show_default="not compressed"),
+        Option(help="Compress: half the size on disk, slightly slower to read.", show_default="not compressed"),
     ] = None,
 ) -> None:
     """Parse a text into dependency and constituency trees.
@@ -103,23 +95,16 @@ def parse_text(
     Example: structviews parse corpus.txt --engine ray --address head:6379
     """
     from structviews.parsing.parser import Options
-    from structviews.parsing.sources import output_name
+    from structviews.parsing.sources import MOST_TOKENS, output_name
 
-    settings: dict[str, Any] = {
-        "parser": parser,
-        "options": Options(lang, models, device),
-        "strict": strict,
-        "workers": workers,
-        "engine": engine,
-        "address": address,
-        "compression": compress.value if compress else None,
-    }
+    how = {"workers": workers, "engine": engine.value, "address": address, "compression": compress and compress.value}
+    settings: dict[str, Any] = {"parser": parser, "options": Options(lang, models, device), "strict": strict}
     if not (senteval or probing):
         if not source:
             raise InputError("nothing to parse: name a text, or give --senteval or --probing")
         out = out or Path(output_name(source[0]))
         limit = 120 if max_tokens is None else max_tokens
-        corpus = parse_into(out, source, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
+        corpus = parse_into(out, source, how, layout=format, tokenised=tokenised, max_tokens=limit, **settings)
         views = ["dep"] * corpus.has_dependencies + ["const"] * corpus.has_constituents
         views += ["seq"] * (2 - len(views))
         suggest("Next, train on it:", f"structviews train --views {','.join(views)} --corpus {typeable(out)}")
@@ -129,48 +114,37 @@ def parse_text(
             "--senteval and --probing parse the tasks' own tokens: "
             "give no text, --format, --tokenised or --parser treebank"
         )
-    parse_tasks(senteval, probing, tasks, out, max_tokens=max_tokens, **settings)
+    limit = MOST_TOKENS if max_tokens is None else max_tokens
+    parse_tasks(senteval, probing, tasks, out, how, max_tokens=limit, **settings)
 
 
 def parse_tasks(
-    senteval: Path | None, probing: Path | None, tasks: str, out: Path | None, max_tokens: int | None, **settings: Any
+    senteval: Path | None, probing: Path | None, tasks: str, out: Path | None, how: Mapping[str, Any], **settings: Any
 ) -> None:
     """Parse the distinct sentences of evaluation tasks, and say how to score with their trees."""
     from tempfile import TemporaryDirectory
 
     from structviews.encoding.sentence_vectors import write_sentences
-    from structviews.parsing.sources import MOST_TOKENS, output_name
+    from structviews.parsing.sources import output_name
 
     flags = {"--senteval": senteval, "--probing": probing}
     folders = {flag: folder for flag, folder in flags.items() if folder}
     with TemporaryDirectory(prefix="structviews-") as temporary:
         text = Path(temporary) / "sentences.txt"
         write_sentences(text, options.sentences_of_tasks(senteval, probing, tasks))
-        limit = MOST_TOKENS if max_tokens is None else max_tokens
         out = out or Path(output_name(str(next(iter(folders.values())).resolve())))
-        parse_into(out, [str(text)], layout=TextFormat.lines, tokenised=True, max_tokens=limit, **settings)
+        parse_into(out, [str(text)], how, layout=TextFormat.lines, tokenised=True, **settings)
     where = " ".join(f"{flag} {typeable(folder)}" for flag, folder in folders.items())
     suggest("Next, score a run with these trees:", f"structviews eval RUN {where} --parsed {typeable(out)}")
 
 
-def parse_into(
-    out: Path,
-    source: list[str],
-    *,
-    workers: int | None,
-    engine: ParseEngine,
-    address: str | None,
-    compression: str | None,
-    **settings: Any,
-) -> "ParsedCorpus":
-    """Parse a text with the settings of ``open_source`` and print a summary; return the corpus."""
+def parse_into(out: Path, source: list[str], how: Mapping[str, Any], **settings: Any) -> "ParsedCorpus":
+    """Parse a text with the settings of ``open_source``, as ``parse_corpus`` is told ``how``; print a summary."""
     from structviews.parsing.pipeline import parse_corpus, summary
     from structviews.parsing.sources import open_source
 
     with resuming():
-        job = open_source(source, **settings)
-        where: dict[str, Any] = {"workers": workers, "engine": engine.value, "address": address}
-        corpus, already = parse_corpus(job, out, console=errors, compression=compression, **where)
+        corpus, already = parse_corpus(open_source(source, **settings), out, console=errors, **how)
     counts = f"{counted(len(corpus), 'sentence')} in {counted(corpus.manifest['documents'], 'document')}"
     suffix = " already exists" if already else ""
     kinds = {"dependency": corpus.has_dependencies, "constituency": corpus.has_constituents}
@@ -183,13 +157,13 @@ def parse_into(
 def perturb_corpus(
     corpus: options.Corpus,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Folder to write.", show_default="CORPUS-perturbed.parsed")
+        Path | None, Option("-o", "--out", help="Folder to write.", show_default="CORPUS-perturbed.parsed")
     ] = None,
     rules: Annotated[
-        str, typer.Option(help="Comma-separated rules, such as passive,negated.", show_default="all that train")
+        str, Option(help="Comma-separated rules, such as passive,negated.", show_default="all that train")
     ] = "",
     seed: options.Seed = 1,
-    parser: Annotated[str, typer.Option(help="Parser; see parse --parser.", show_default="the corpus's")] = "",
+    parser: Annotated[str, Option(help="Parser; see parse --parser.", show_default="the corpus's")] = "",
     device: options.Device = "",
     workers: Workers = None,
 ) -> None:
@@ -201,13 +175,12 @@ def perturb_corpus(
 
     Example: structviews perturb corpus.parsed --rules passive,swapped-arguments
     """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.evaluation.perturbing.perturbed_source import PerturbedSource, counts_by_rule, training_rules
     from structviews.parsing.pipeline import parse_corpus, summary
 
     out = out or Path(f"{corpus.resolve().name.removesuffix('.parsed')}-perturbed.parsed")
     with resuming():
-        opened = ParsedCorpus.open(corpus)
+        opened = options.opened(corpus)
         source = PerturbedSource(opened, training_rules(options.names_in(rules)), seed, parser, device)
         made, already = parse_corpus(source, out, workers=workers, console=errors)
     of = f"{counted(len(made), 'sentence')} made of {made.manifest['documents']:,} of {len(opened):,}"
@@ -219,16 +192,16 @@ def perturb_corpus(
 
 @parser_app.command("download")
 def download_models(
-    library: Annotated[str, typer.Argument(help="stanza, benepar or spacy.")],
+    library: Annotated[str, Argument(help="stanza, benepar or spacy.")],
     model: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="A stanza package, a benepar model or a spaCy pipeline.", show_default="the language's; none for spaCy"
         ),
     ] = "",
-    lang: Annotated[str, typer.Option(help="Language of the models.")] = "en",
+    lang: Annotated[str, Option(help="Language of the models.")] = "en",
     models: Annotated[
-        Path | None, typer.Option(help="Folder for the models, for parse --models.", show_default="the library's")
+        Path | None, Option(help="Folder for the models, for parse --models.", show_default="the library's")
     ] = None,
 ) -> None:
     """Download a library's models with its own downloader.
@@ -244,29 +217,25 @@ def download_models(
 
 @app.command("inspect")
 def inspect_corpus(
-    corpus: Annotated[
-        Path | None, typer.Argument(help="A parsed corpus.", show_default="the only *.parsed here")
-    ] = None,
-    sentence: Annotated[int | None, typer.Option(help="Draw the trees of this sentence (counted from 0).")] = None,
+    corpus: Annotated[Path | None, Argument(help="A parsed corpus.", show_default=options.ONLY)] = None,
+    sentence: Annotated[int | None, Option(help="Draw the trees of this sentence (counted from 0).")] = None,
     grep: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Draw the first ten sentences that contain this text.")
+        str | None, Option(metavar="TEXT", help="Draw the first ten sentences that contain this text.")
     ] = None,
     random: Annotated[
-        int | None, typer.Option(metavar="N", help="Draw N random sentences, with --grep from its matches.")
+        int | None, Option(metavar="N", help="Draw N random sentences, with --grep from its matches.")
     ] = None,
     seed: options.Seed = 1,
-    text: Annotated[
-        str | None, typer.Option(metavar="SENTENCE", help="Parse this sentence and draw its trees.")
-    ] = None,
-    parser: Annotated[str, typer.Option(help="Parser for --text; see parse --parser.")] = "builtin",
+    text: Annotated[str | None, Option(metavar="SENTENCE", help="Parse this sentence and draw its trees.")] = None,
+    parser: Annotated[str, Option(help="Parser for --text; see parse --parser.")] = "builtin",
     lang: options.Language = "en",
     models: options.Models = None,
     tokenised: Annotated[
-        bool, typer.Option("--tokenised", help="--text is already tokenised (separated by white space).")
+        bool, Option("--tokenised", help="--text is already tokenised (separated by white space).")
     ] = False,
-    tree: Annotated[TreeKind | None, typer.Option(help="Draw only this kind.", show_default="both")] = None,
+    tree: Annotated[TreeKind | None, Option(help="Draw only this kind.", show_default="both")] = None,
     svg: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Write an .svg file, or a folder with one file per sentence.")
+        Path | None, Option(metavar="PATH", help="Write an .svg file, or a folder with one file per sentence.")
     ] = None,
 ) -> None:
     """Summarise a parsed corpus, or draw trees.
@@ -280,7 +249,6 @@ def inspect_corpus(
 
     Example: structviews inspect --text "A dog barks."
     """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.parsing.drawing import Chosen, choose, kinds_of
 
     choosing = sentence, grep, random
@@ -294,7 +262,7 @@ def inspect_corpus(
         parsed = parse_sentence(text, parser=parser, options=Options(lang, models), tokenised=tokenised)
         draw_trees([Chosen("sentence", "", parsed, kinds_of(parsed, tree, repr(text[:60])))], svg)
         return
-    opened = ParsedCorpus.open(corpus or options.only_corpus(none=NO_CORPUS))
+    opened = options.opened(corpus or options.only_corpus(none=NO_CORPUS, several=options.NAME_ONE))
     if drawing:
         found, note = choose(opened, *choosing, seed=seed, tree=tree)
         draw_trees(found, svg)
@@ -316,8 +284,7 @@ def draw_trees(sentences: "list[Chosen]", svg: Path | None) -> None:
     from structviews.parsing.svg import write_svg
 
     if svg:
-        for path in write_svg(svg, sentences):
-            say(str(path))
+        say(*write_svg(svg, sentences))
         return
     for number, sentence in enumerate(sentences):
         drawn = Text("\n" * (number > 0) + draw(sentence, console.width))
@@ -326,33 +293,29 @@ def draw_trees(sentences: "list[Chosen]", svg: Path | None) -> None:
 
 
 @corpus_app.command("merge")
-def merge_corpora(
-    corpora: Annotated[list[Path], typer.Argument(help="Parsed corpora.")], out: options.NewFolder
-) -> None:
+def merge_corpora(corpora: Annotated[list[Path], Argument(help="Parsed corpora.")], out: options.NewFolder) -> None:
     """Concatenate corpora that were parsed with the same settings.
 
     Example: structviews corpus merge novels.parsed news.parsed -o all.parsed
     """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.corpus.writer import merge
 
     with rate_bar(errors, "merging", "shards") as progress:
-        merged = merge([ParsedCorpus.open(corpus) for corpus in corpora], out, progress)
+        merged = merge(list(map(options.opened, corpora)), out, progress)
     say(f"{out}: {counted(len(merged), 'sentence')} in {counted(merged.manifest['documents'], 'document')}")
 
 
 @corpus_app.command("stats")
 def describe_corpus(
-    corpus: options.Corpus, as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False
+    corpus: options.Corpus, as_json: Annotated[bool, Option("--json", help="Print everything as JSON.")] = False
 ) -> None:
     """Show sizes, frequencies and bytes per token.
 
     Example: structviews corpus stats corpus.parsed
     """
     from structviews.corpus import corpus_statistics
-    from structviews.corpus.parsed_corpus import ParsedCorpus
 
-    opened = ParsedCorpus.open(corpus)
+    opened = options.opened(corpus)
     if as_json:
         write(json.dumps(corpus_statistics.statistics_of(opened), indent=1, ensure_ascii=False) + "\n")
     else:
@@ -363,8 +326,7 @@ def describe_corpus(
 def export_corpus(
     corpus: options.Corpus,
     out: Annotated[
-        Path | None,
-        typer.Option("-o", "--out", help="Path of the files to write, without extension.", show_default="CORPUS"),
+        Path | None, Option("-o", "--out", help="Path of the files to write, without extension.", show_default="CORPUS")
     ] = None,
 ) -> None:
     """Write CoNLL-U and bracketed trees.
@@ -373,14 +335,12 @@ def export_corpus(
 
     Example: structviews corpus export corpus.parsed -o corpus
     """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.parsing.export import export
 
-    opened = ParsedCorpus.open(corpus)
+    opened = options.opened(corpus)
     with rate_bar(errors, "exporting", "shards") as progress:
         written = export(opened, out or Path(corpus.resolve().name.removesuffix(".parsed")), progress)
-    for path in written:
-        say(str(path))
+    say(*written)
 
 
 @corpus_app.command("states")
@@ -388,7 +348,7 @@ def export_corpus(
 def store_encoder_states(
     corpus: options.Corpus,
     teacher: Annotated[
-        str, typer.Option(help="Instead, a sentence-transformers model whose vectors of all sentences are stored.")
+        str, Option(help="Instead, a sentence-transformers model whose vectors of all sentences are stored.")
     ] = "",
     device: options.Device = "",
     flags: Mapping[str, Any] = NO_FLAGS,
@@ -407,7 +367,6 @@ def store_encoder_states(
             raise InputError(f"--teacher takes no --{min(flags).replace('_', '-')}: leave one of them out")
         store_teacher_vectors(corpus, teacher, device)
         return
-    from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.pretrained.states import FrozenEncoder
     from structviews.pretrained.stored_states import store_states
     from structviews.runtime.device import using
@@ -419,7 +378,7 @@ def store_encoder_states(
 
     with resuming(), using(device), rate_bar(errors, "reading sentences", "sentences") as progress:
         progress.stage("reading the corpus")
-        opened = ParsedCorpus.open(corpus)
+        opened = options.opened(corpus)
         progress.stage("finding the encoder")
         encoder = FrozenEncoder.open(words.encoder, words.pooling)
         folder = store_states(opened, encoder, tell_size, progress)
@@ -441,13 +400,12 @@ def name_outdated(corpus: "ParsedCorpus") -> None:
 
 def store_teacher_vectors(corpus: Path, name: str, device: str) -> None:
     """Store a teacher's vectors of a corpus's sentences."""
-    from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.pretrained.sentence_models import Teacher
     from structviews.runtime.device import using
     from structviews.training.loop import read_by
 
     with resuming(), using(device):
-        opened, teacher = ParsedCorpus.open(corpus), Teacher.open(name)
+        opened, teacher = options.opened(corpus), Teacher.open(name)
         folder = read_by(teacher, opened, errors)
     say(f"{folder}: {counted(len(opened), 'sentence')}, {counted(teacher.dim, 'dimension')}")
     name_outdated(opened)
@@ -461,7 +419,7 @@ def store_teacher_vectors(corpus: Path, name: str, device: str) -> None:
 def verify_files(
     path: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             help="A corpus, a run, CORPUS.vectors, CORPUS.states, or a vector file that was read before.",
             parser=options.named_run,
         ),
@@ -480,8 +438,7 @@ def verify_files(
 
     with rate_bar(errors, "verifying", "files") as progress:
         faults = list(verify(path, progress))
-    for fault in faults:
-        say(fault)
+    say(*faults)
     if faults:
-        raise typer.Exit(1)
+        raise Exit(1)
     say(f"{path}: no faults")

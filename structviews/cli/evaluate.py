@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option, Typer
 
 from structviews.cli import options
 from structviews.cli.console import console, errors, explain, inform, resuming, say, suggest, typeable, write
@@ -21,9 +21,8 @@ from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
 
 REPRESENTATION = ("pooling", "remove_component", "normalise", "join", "view_weights")
-app = typer.Typer()
-# The most sentences of each kind of perturbation, unless asked otherwise.
-MOST_ALTERED = 2_000
+app = Typer()
+MOST_ALTERED = 2_000  # the most sentences of each kind of perturbation, unless asked otherwise
 TableFormat = StrEnum("TableFormat", ["rich", "md", "latex"])
 Fitted = StrEnum("Fitted", ["task", "part", "no"])
 
@@ -33,25 +32,21 @@ Fitted = StrEnum("Fitted", ["task", "part", "no"])
 def encode_sentences(
     run: options.Run,
     source: Annotated[
-        Path | None, typer.Argument(help="Text with one sentence per line.", show_default="standard input")
+        Path | None, Argument(help="Text with one sentence per line.", show_default="standard input")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="File to write.", show_default="standard output")
-    ] = None,
+    out: Annotated[Path | None, Option("-o", "--out", help="File to write.", show_default="standard output")] = None,
     tokenised: options.Tokenised = False,
     skip_blank: Annotated[
-        bool, typer.Option("--skip-blank", help="Skip blank lines, as between documents: they get no row.")
+        bool, Option("--skip-blank", help="Skip blank lines, as between documents: they get no row.")
     ] = False,
-    batch_size: Annotated[int, typer.Option(min=1, help="Sentences per batch.")] = BATCH_SIZE,
+    batch_size: Annotated[int, Option(min=1, help="Sentences per batch.")] = BATCH_SIZE,
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Number of processes; each loads the run.", show_default="one a core, if the text is long"
-        ),
+        Option(min=1, help="Number of processes; each loads the run.", show_default="one a core, if the text is long"),
     ] = None,
     transductive: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--transductive/--no-transductive",
             help="Fit the removed component on the encoded sentences, as papers do, not on training sentences.",
         ),
@@ -73,7 +68,6 @@ def encode_sentences(
     from shutil import copyfileobj
     from tempfile import TemporaryDirectory
 
-    from structviews.encoding.embedder import Embedder
     from structviews.encoding.streaming import encode_text, open_text
 
     if out is None and sys.stdout.isatty():
@@ -89,8 +83,7 @@ def encode_sentences(
             inform(f"skipping {counted(text.blank, 'blank line')}: a row for each of the {text.n:,} others, in order")
         file = out or Path(temporary) / "vectors.npy"
         with resuming(again=out is not None), rate_bar(errors, "encoding", "sentences") as progress:
-            progress.stage("loading the run")
-            embedder = Embedder.load(run, precision=precision)
+            embedder = options.loaded(run, progress, precision)
             embedder = embedder.with_representation(**changes).with_limit(**vars(limit))
             encode_text(
                 text, embedder, file, tokenised=tokenised, batch_size=batch_size, processes=workers, progress=progress
@@ -99,7 +92,7 @@ def encode_sentences(
             with file.open("rb") as vectors:
                 copyfileobj(vectors, sys.stdout.buffer)
         else:
-            say(str(out))
+            say(out)
             suggest("Next, in Python:", f'import numpy; numpy.load("{out}")  # a row for each line')
 
 
@@ -107,8 +100,8 @@ def encode_sentences(
 def nearest_sentences(
     runs: options.Runs,
     corpus: options.Sentences,
-    query: Annotated[str, typer.Option(help="A sentence, or a file with one per line.")],
-    k: Annotated[int, typer.Option("-k", min=1, help="Number of neighbours to show.")] = 10,
+    query: Annotated[str, Option(help="A sentence, or a file with one per line.")],
+    k: Annotated[int, Option("-k", min=1, help="Number of neighbours to show.")] = 10,
     tokenised: options.Tokenised = False,
     similarity: options.ForSimilarity = False,
     precision: options.Precision = "auto",
@@ -122,7 +115,6 @@ def nearest_sentences(
 
     Example: structviews nearest runs/dep-const runs/seq-seq --corpus sick.txt --query queries.txt -k 2
     """
-    from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
     from structviews.evaluation.retrieval.neighbours import as_rich, nearest
 
@@ -131,9 +123,7 @@ def nearest_sentences(
     found = []
     for run in runs:
         with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
-            progress.stage("loading the run")
-            embedder = Embedder.load(run, precision=precision)
-            embedder = embedder.for_similarity() if similarity else embedder
+            embedder = options.loaded(run, progress, precision, similarity)
             queries = embedder.encode(sentences)
             vectors = pool_vectors(pool, run, embedder, progress)
         found.append(nearest(queries, vectors, min(k, len(pool)), pool.rows_of(texts)))
@@ -147,31 +137,31 @@ def nearest_sentences(
 
 RecipeName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Protocol, representation, tasks and ensemble of a paper's row (see structviews recipes); flags "
         "override them."
     ),
 ]
 ProtocolName = Annotated[
     str | None,
-    typer.Option(
+    Option(
         help="Folds, grids and classifiers: senteval, senteval-torch (SentEval's own default), kiros (skip-thoughts); "
         "simcse is for Spearman's correlations over all pairs of a year.",
         show_default="senteval",
     ),
 ]
 Ensemble = Annotated[
-    bool | None, typer.Option("--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.")
+    bool | None, Option("--ensemble/--no-ensemble", help="Average the predictions of a joined run's members.")
 ]
 FittedOn = Annotated[
     Fitted | None,
-    typer.Option(
+    Option(
         help="Fit the removed component on each task's own sentences, or on each of its splits and sides alone "
         "(part), as papers do, not on training sentences (no)."
     ),
 ]
 External = Annotated[
-    Path | None, typer.Option(help="X.npy: score these external vectors, one row per line of X.txt next to it.")
+    Path | None, Option(help="X.npy: score these external vectors, one row per line of X.txt next to it.")
 ]
 
 
@@ -185,21 +175,16 @@ def evaluate_runs(
     recipe: RecipeName = None,
     protocol: ProtocolName = None,
     ensemble: Ensemble = None,
-    partial: Annotated[
-        bool, typer.Option("--partial", help="Also score incomplete task files, marked with *.")
-    ] = False,
+    partial: Annotated[bool, Option("--partial", help="Also score incomplete task files, marked with *.")] = False,
     parsed: Annotated[
-        Path | None,
-        typer.Option(help="The tasks' trees, from parse --senteval.", show_default="parse with the run's parser"),
+        Path | None, Option(help="The tasks' trees, from parse --senteval.", show_default="parse with the run's parser")
     ] = None,
     vectors: External = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X")
+        Path | None, Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X")
     ] = None,
-    save_vectors: Annotated[
-        Path | None, typer.Option(help="Folder to save the vectors and their sentences in.")
-    ] = None,
-    view: Annotated[str, typer.Option(help="Score only this view.", show_default="all views")] = "",
+    save_vectors: Annotated[Path | None, Option(help="Folder to save the vectors and their sentences in.")] = None,
+    view: Annotated[str, Option(help="Score only this view.", show_default="all views")] = "",
     transductive: FittedOn = None,
     precision: options.Precision = "auto",
     flags: Mapping[str, Any] = NO_FLAGS,
@@ -251,7 +236,7 @@ def evaluate_runs(
     else:
         suggest("Next, see the scores with intervals and the papers' results:", f"structviews report {names}")
     if not n_scored:
-        raise typer.Exit(2)
+        raise Exit(2)
 
 
 def written(flags: dict[str, Any]) -> str:
@@ -267,15 +252,11 @@ def written(flags: dict[str, Any]) -> str:
 @app.command("table")
 def table_of_runs(
     runs: options.Runs,
-    format: Annotated[TableFormat, typer.Option(help="How to print the table.")] = TableFormat.rich,
-    intervals: Annotated[bool, typer.Option("--intervals", help="Add each score's 95 % confidence interval.")] = False,
-    published: Annotated[
-        bool, typer.Option("--published", help="Add the papers' published results, set apart.")
-    ] = False,
-    matrix: Annotated[
-        str | None, typer.Option(metavar="TASK", help="Show one task's scores as a matrix of views.")
-    ] = None,
-    picture: Annotated[Path | None, typer.Option(help="Draw the matrix to a .png, .svg or .pdf file.")] = None,
+    format: Annotated[TableFormat, Option(help="How to print the table.")] = TableFormat.rich,
+    intervals: Annotated[bool, Option("--intervals", help="Add each score's 95 % confidence interval.")] = False,
+    published: Annotated[bool, Option("--published", help="Add the papers' published results, set apart.")] = False,
+    matrix: Annotated[str | None, Option(metavar="TASK", help="Show one task's scores as a matrix of views.")] = None,
+    picture: Annotated[Path | None, Option(help="Draw the matrix to a .png, .svg or .pdf file.")] = None,
 ) -> None:
     """Print the scores of runs, a row each, or of one task.
 
@@ -293,8 +274,7 @@ def table_of_runs(
         if picture:
             write_picture(picture, lambda: heatmap.picture(found))
         console.print(heatmap.as_rich(found))
-        for remark in found.notes:
-            explain(remark)
+        explain(*found.notes)
     elif picture:
         raise InputError(f"--picture {picture}: draws a single task: choose it with --matrix TASK")
     else:
@@ -313,10 +293,8 @@ def print_scores(runs: list[Path], format: str, intervals: bool = False, publish
         write(rendering.as_latex(table))
     else:
         console.print(*rendering.as_rich(table, console.width), sep="\n")
-        for remark in table.legend:
-            explain(remark)
-        for note in table.notes:  # unbroken, for the commands in them
-            say(note)
+        explain(*table.legend)
+        say(*table.notes)  # unbroken, for the commands in them
 
 
 @app.command("compare")
@@ -327,17 +305,17 @@ def compare_two(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="KINDS", help="Compare what the views notice, not scores: comma-separated perturbations, or all."
         ),
     ] = None,
     corpus: Annotated[
-        Path | None, typer.Option(help="With --by: a parsed corpus of English.", show_default="the only *.parsed here")
+        Path | None, Option(help="With --by: a parsed corpus of English.", show_default=options.ONLY)
     ] = None,
     sentences: Annotated[
-        int | None, typer.Option(min=2, help="With --by: most sentences of each kind.", show_default=str(MOST_ALTERED))
+        int | None, Option(min=2, help="With --by: most sentences of each kind.", show_default=str(MOST_ALTERED))
     ] = None,
-    show: Annotated[int, typer.Option(min=0, help="With --by: print this many examples of each kind.")] = 0,
+    show: Annotated[int, Option(min=0, help="With --by: print this many examples of each kind.")] = 0,
     seed: options.Seed = 1,
 ) -> None:
     """Test on which tasks the scores of two runs differ.
@@ -353,7 +331,7 @@ def compare_two(
 
     if by is not None:
         runs = [first, second] if second else [first]
-        corpus, most = corpus or options.only_corpus("choose one with --corpus"), sentences or MOST_ALTERED
+        corpus, most = corpus or options.only_corpus(), sentences or MOST_ALTERED
         compare_by(runs, options.names_in(by), corpus, most, show, seed)
         return
     for option, value in (("--corpus", corpus), ("--sentences", sentences), ("--show", show)):
@@ -363,31 +341,25 @@ def compare_two(
         raise InputError(f"{typed(first)}: give a second run to compare its scores with, or --by with perturbations")
     comparison = compare.compare_runs(first, second)
     console.print(compare.as_rich(comparison))
-    for remark in comparison.notes:
-        explain(remark)
+    explain(*comparison.notes)
 
 
 def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, show: int, seed: int) -> None:
     """Print how far altered sentences of a corpus are from their originals, by kind and view."""
-    from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.encoding.embedder import Embedder
     from structviews.evaluation.perturbing import noticing
 
     kinds = noticing.chosen_kinds(names)
-    samples = noticing.draw(ParsedCorpus.open(corpus), kinds, most, seed)
+    samples = noticing.draw(options.opened(corpus), kinds, most, seed)
     found = []
     for run in runs:
         with rate_bar(errors, typed(run), "sentences") as progress:
-            progress.stage("loading")
-            found.append(noticing.notice(Embedder.load(run), samples, progress))
+            found.append(noticing.notice(options.loaded(run, progress), samples, progress))
     for sample in samples if show else ():
-        for line in noticing.examples(sample, show):
-            say(line)
+        say(*noticing.examples(sample, show))
     two = len(runs) == 2
     console.print(noticing.as_rich(noticing.rows_of_runs(samples, found), two))
     named = [f"A: {typed(runs[0])}; B: {typed(runs[1])}"] if two else []
     names_found = {sample.name for sample in samples}
     left_out = [name for name in noticing.with_contrasts(kinds) if name not in names_found]
     missing = [f"fewer than two sentences: {', '.join(left_out)}"] if left_out else []
-    for remark in [*named, *noticing.NOTES, *(noticing.NOTES_OF_TWO if two else ()), *missing]:
-        explain(remark)
+    explain(*named, *noticing.NOTES, *(noticing.NOTES_OF_TWO if two else ()), *missing)

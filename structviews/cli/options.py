@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from structviews.cli.console import inform
 from structviews.encoding.word_limit import WordLimit
@@ -16,49 +16,67 @@ from structviews.runs.bundled import check_own, or_bundled, run_folder
 from structviews.settings import LARGEST_SEED, settings_of
 
 if TYPE_CHECKING:
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+    from structviews.encoding.embedder import Embedder
     from structviews.evaluation.senteval.tasks.reading import Task
+    from structviews.runtime.terminal import Bar
 
 
-def only_corpus(several: str = "name one of them", **remedies: str) -> Path:
-    """The only parsed corpus here; ``find_corpus`` has the remedies."""
+def only_corpus(**remedies: str) -> Path:
+    """The only parsed corpus here; see ``find_corpus``."""
     from structviews.corpus.parsed_corpus import find_corpus
 
-    return find_corpus(several=several, **remedies)
+    return find_corpus(**remedies)
 
 
+def opened(corpus: Path) -> "ParsedCorpus":
+    """A parsed corpus, to be read."""
+    from structviews.corpus.parsed_corpus import ParsedCorpus
+
+    return ParsedCorpus.open(corpus)
+
+
+def loaded(run: Path, progress: "Bar", precision: str = "auto", similarity: bool = False) -> "Embedder":
+    """A run's embedder, with its vectors for similarity tasks if wanted; that it is loaded is shown."""
+    from structviews.encoding.embedder import Embedder
+
+    progress.stage("loading the run")
+    embedder = Embedder.load(run, precision=precision)
+    return embedder.for_similarity() if similarity else embedder
+
+
+NAME_ONE = "name one of them"
+ONLY = "the only *.parsed here"
 Corpus = Annotated[
-    Path, typer.Argument(default_factory=only_corpus, help="A parsed corpus.", show_default="the only *.parsed here")
+    Path, Argument(default_factory=lambda: only_corpus(several=NAME_ONE), help="A parsed corpus.", show_default=ONLY)
 ]
 Sentences = Annotated[
     Path,
-    typer.Option(
-        "--corpus",
-        default_factory=lambda: only_corpus("choose one with --corpus"),
-        help="Sentences: one per line, or a parsed corpus.",
-        show_default="the only *.parsed here",
+    Option(
+        "--corpus", default_factory=only_corpus, help="Sentences: one per line, or a parsed corpus.", show_default=ONLY
     ),
 ]
-NewFolder = Annotated[Path, typer.Option("-o", "--out", help="Folder to create.")]
-Tokenised = Annotated[bool, typer.Option("--tokenised", help="Input is already tokenised (separated by white space).")]
-ForSimilarity = Annotated[bool, typer.Option("--similarity", help="Use the run's vectors for similarity tasks.")]
-Labels = Annotated[Path | None, typer.Option(help="Labels to colour by: one per line of the corpus's text.")]
+NewFolder = Annotated[Path, Option("-o", "--out", help="Folder to create.")]
+Tokenised = Annotated[bool, Option("--tokenised", help="Input is already tokenised (separated by white space).")]
+ForSimilarity = Annotated[bool, Option("--similarity", help="Use the run's vectors for similarity tasks.")]
+Labels = Annotated[Path | None, Option(help="Labels to colour by: one per line of the corpus's text.")]
 
 # Which tasks.
-Senteval = Annotated[Path | None, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")]
-Probing = Annotated[Path | None, typer.Option(help="Folder with probing tasks, one .txt each, in SentEval's format.")]
+Senteval = Annotated[Path | None, Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")]
+Probing = Annotated[Path | None, Option(help="Folder with probing tasks, one .txt each, in SentEval's format.")]
 Tasks = Annotated[
-    str, typer.Option(help="Comma-separated tasks, such as MR,SUBJ, in any case.", show_default="all in the folders")
+    str, Option(help="Comma-separated tasks, such as MR,SUBJ, in any case.", show_default="all in the folders")
 ]
-Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Random seed.")]
+Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Random seed.")]
 
 # How parsers are loaded.
-Language = Annotated[str, typer.Option(help="Language of the text, such as de or zh-hans.")]
-Device = Annotated[str, typer.Option(help="Device: cpu, cuda, cuda:1.", show_default="a GPU if available")]
+Language = Annotated[str, Option(help="Language of the text, such as de or zh-hans.")]
+Device = Annotated[str, Option(help="Device: cpu, cuda, cuda:1.", show_default="a GPU if available")]
 Precision = Annotated[
-    str, typer.Option(help="Of the encoders' products: fp32, bf16, or auto: bf16 where the CPU multiplies it.")
+    str, Option(help="Of the encoders' products: fp32, bf16, or auto: bf16 where the CPU multiplies it.")
 ]
 Models = Annotated[
-    Path | None, typer.Option(help="Folder with the parsers' models.", show_default="the libraries' own folders")
+    Path | None, Option(help="Folder with the parsers' models.", show_default="the libraries' own folders")
 ]
 
 
@@ -93,8 +111,7 @@ def readable_tasks(
 def sentences_of_tasks(senteval: Path | None, probing: Path | None, tasks: str) -> list[tuple[str, ...]]:
     """The distinct sentences of tasks, including incomplete ones; reports tasks that cannot be read."""
     found, unavailable = readable_tasks(tasks, senteval, probing, partial=True)
-    for name, reason in unavailable.items():
-        inform(f"skipping {name}: {reason}")
+    inform(*(f"skipping {name}: {reason}" for name, reason in unavailable.items()))
     return list(dict.fromkeys(sentence for task in found for sentence in task.sentences()))
 
 
@@ -169,8 +186,7 @@ def several_runs(paths: Any) -> Any:
             raise no_run(path)
         runs += found
     run_names(runs)  # raises if one is named twice
-    for path in files:
-        inform(f"skipping {path}: not a run")
+    inform(*(f"skipping {path}: not a run" for path in files))
     return runs
 
 
@@ -208,7 +224,7 @@ def several_members(members: Any) -> Any:
 
 def runs_argument(help: str, check: Callable[[Any], Any], parser: Callable[[str], Any] = named_run) -> Any:
     """An argument that names runs."""
-    return typer.Argument(help=help, parser=parser, callback=check)
+    return Argument(help=help, parser=parser, callback=check)
 
 
 # Runs that a command only reads may be bundled models; those that it writes to (Own...) may not.

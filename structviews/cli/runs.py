@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option, Typer
 
 from structviews.cli import options
 from structviews.cli.console import errors, resuming, say, suggest, typeable
@@ -13,8 +13,8 @@ from structviews.runs import RUNS
 from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
 
-app = typer.Typer()
-runs_app = typer.Typer(help="More with runs: sweep, expand, project, export.", no_args_is_help=True)
+app = Typer()
+runs_app = Typer(help="More with runs: sweep, expand, project, export.", no_args_is_help=True)
 app.add_typer(runs_app, name="runs")
 
 
@@ -23,9 +23,9 @@ def join_several(
     members: options.Members,
     out: options.NewFolder,
     join: Annotated[
-        str, typer.Option(help="concatenation of the members' vectors, or average of the normalised vectors.")
+        str, Option(help="concatenation of the members' vectors, or average of the normalised vectors.")
     ] = "concatenation",
-    similarity_join: Annotated[str, typer.Option(help="Join for similarity tasks.", show_default="as --join")] = "",
+    similarity_join: Annotated[str, Option(help="Join for similarity tasks.", show_default="as --join")] = "",
 ) -> None:
     """Join runs, or single views, into one.
 
@@ -37,23 +37,21 @@ def join_several(
     """
     from structviews.encoding.kinds.joined import join_runs
 
-    say(str(join_runs(members, out, join, similarity_join)))
+    say(join_runs(members, out, join, similarity_join))
 
 
 @app.command("baseline")
 @with_flags(train_flags(only=("views", "hidden", "word_dim", "encoder", "seed"), panel="For random"))
 def make_a_baseline(
     kind: Annotated[
-        str, typer.Argument(help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.")
+        str, Argument(help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.")
     ],
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
+    out: Annotated[Path | None, Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
     corpus: Annotated[
         Path | None,
-        typer.Option(
-            help="Parsed corpus.", show_default="the only *.parsed here; none for a sentence-transformers model"
-        ),
+        Option(help="Parsed corpus.", show_default="the only *.parsed here; none for a sentence-transformers model"),
     ] = None,
-    vectors: Annotated[Path | None, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")] = None,
+    vectors: Annotated[Path | None, Option(help="Word vectors: GloVe, word2vec or fastText.")] = None,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
     """Make a baseline, which is encoded and scored like a run.
@@ -65,16 +63,16 @@ def make_a_baseline(
     from structviews.training.baselines import make_baseline
 
     run = make_baseline(kind, corpus, out, vectors, dict(flags), errors)
-    say(str(run))
+    say(run)
     suggest("Next, score it:", f"structviews eval {typeable(run)} --senteval DIR")
 
 
 @runs_app.command("sweep", cls=TrainCommand)
 @with_flags(train_flags(without=("views", "seed", "out")))
 def sweep_views(
-    views: Annotated[list[str], typer.Option(help="Comma-separated views; give once per set.")],
-    seeds: Annotated[int, typer.Option(help="Number of seeds: train each set with seeds 1, 2, ...")] = 3,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Folder for the runs.")] = RUNS / "sweep",
+    views: Annotated[list[str], Option(help="Comma-separated views; give once per set.")],
+    seeds: Annotated[int, Option(help="Number of seeds: train each set with seeds 1, 2, ...")] = 3,
+    out: Annotated[Path, Option("-o", "--out", help="Folder for the runs.")] = RUNS / "sweep",
     device: options.Device = "",
     config: ConfigFile = None,
     help_all: HelpAll = False,
@@ -87,7 +85,6 @@ def sweep_views(
 
     Example: structviews runs sweep --views dep,const --views seq,seq --seeds 3 --corpus corpus.parsed
     """
-    from structviews.corpus.parsed_corpus import find_corpus
     from structviews.runs.settings_file import load_config
     from structviews.runtime import terminal
     from structviews.runtime.device import using
@@ -97,7 +94,7 @@ def sweep_views(
     base = load_config(config)[0] if config else None
     settings = dict(flags)
     if "corpus" not in settings and not (base and base.data.corpus):
-        settings["corpus"] = str(find_corpus())
+        settings["corpus"] = str(options.only_corpus())
     with resuming(), joined_ranks() as ranks, using(options.own_device(device, ranks.count)):
         jobs = sweep_jobs([options.names_in(names) for names in views], seeds, out, settings, base)
         runs = []
@@ -106,14 +103,13 @@ def sweep_views(
                 terminal.say(errors, f"run {number} of {len(jobs)}: {job.data.out}")
             runs.append(train(job, errors, ranks))
     if ranks.leads:
-        for run in runs:
-            say(str(run))
+        say(*runs)
         suggest("Next, score them and compare:", f"structviews eval {typeable(out)}/* --senteval DIR")
 
 
 @runs_app.command("expand")
 def expand_vocabulary(
-    run: options.OwnRun, vectors: Annotated[Path, typer.Option(help="Word vectors: GloVe, word2vec or fastText.")]
+    run: options.OwnRun, vectors: Annotated[Path, Option(help="Word vectors: GloVe, word2vec or fastText.")]
 ) -> None:
     """Extend a run's vocabulary to the words of a vector file.
 
@@ -141,11 +137,9 @@ def expand_vocabulary(
 def project_sentences(
     run: options.Run,
     corpus: options.Sentences,
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")
-    ],
+    out: Annotated[Path, Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")],
     labels: options.Labels = None,
-    max_sentences: Annotated[int, typer.Option(min=3, help="Draw at most this many sentences, evenly spaced.")] = 2000,
+    max_sentences: Annotated[int, Option(min=3, help="Draw at most this many sentences, evenly spaced.")] = 2000,
     tokenised: options.Tokenised = False,
     precision: options.Precision = "auto",
 ) -> None:
@@ -174,9 +168,7 @@ def export_sentence_transformer(
     out: options.NewFolder,
     view: Annotated[
         str,
-        typer.Option(
-            help="View to export if several are transformers, such as transformer.2.", show_default="the only one"
-        ),
+        Option(help="View to export if several are transformers, such as transformer.2.", show_default="the only one"),
     ] = "",
 ) -> None:
     """Save a trained transformer for sentence-transformers.
@@ -187,4 +179,4 @@ def export_sentence_transformer(
     """
     from structviews.adapters.transformer_export import export_transformer
 
-    say(str(export_transformer(run, out, view)))
+    say(export_transformer(run, out, view))

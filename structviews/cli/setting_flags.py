@@ -6,8 +6,9 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.markup import escape
+from typer import Context, Option, Typer, echo
+from typer.main import get_command
 
 from structviews.cli.console import HelpfulCommand
 from structviews.cli.options import named_run, names_in
@@ -20,25 +21,20 @@ from structviews.views import VIEWS
 
 NO_FLAGS: Mapping[str, Any] = {}
 HELP_ALL = "--help-all"
-HelpAll = Annotated[
-    bool, typer.Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")
-]
-ConfigFile = Annotated[Path | None, typer.Option(help="Settings from a config.toml; flags override them.")]
+HelpAll = Annotated[bool, Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")]
+ConfigFile = Annotated[Path | None, Option(help="Settings from a config.toml; flags override them.")]
 # Key under which a context keeps the flags of views and objectives.
 COMPONENTS = "structviews.components"
 
 
 def flag(setting: Setting, panel: str | None = None, default: str | None = None) -> inspect.Parameter:
-    """A command's parameter for one setting; its value is None where the flag is not given.
-
-    The help shows it in a panel, with its own default or another.
-    """
+    """A command's parameter for a setting, None where the flag is not given; the help shows its or another default."""
     shown = default or setting.show_default
     if shown is None:
         names = setting.default if isinstance(setting.default, tuple) else [setting.default]
         shown = ",".join(str(name) for name in names if name not in ("", False, MISSING))
     kind: Any = Path if setting.path else str if setting.kind in (NAMES, NUMBERS) else setting.kind
-    option = typer.Option(
+    option = Option(
         *(setting.flags.split(",") if setting.flags else ()),
         help=escape(setting.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
         metavar=setting.metavar,
@@ -52,21 +48,20 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
 
 
 def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorator: add flags to a command.
+    """Decorator: add flags to a command, whose function receives those that the user gave as ``flags``.
 
-    The command's function receives those that the user gave as ``flags``: values by flat names, as
-    ``TrainConfig.from_flat`` expects them.
+    They are values by flat names, as ``TrainConfig.from_flat`` expects them.
     """
     parameters = list(flags)
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         own = [each for each in inspect.signature(function).parameters.values() if each.name != "flags"]
 
-        def command(invocation: typer.Context, **arguments: Any) -> None:
+        def command(invocation: Context, **arguments: Any) -> None:
             values = {each.name: arguments.pop(each.name) for each in parameters}
             function(**arguments, flags=given_flags(values | invocation.meta.get(COMPONENTS, {})))
 
-        invocation = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        invocation = inspect.Parameter("invocation", inspect.Parameter.KEYWORD_ONLY, annotation=Context)
         signature = [invocation, *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own), *parameters]
         command.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]  # inspect reads it
         command.__annotations__ = {each.name: each.annotation for each in signature}
@@ -137,7 +132,7 @@ class TrainCommand(HelpfulCommand):
             self.params += _options(component_flags())
             for option in self.params:
                 option.hidden = False  # type: ignore[attr-defined]  # an argument has none
-            typer.echo(self.get_help(ctx), nl=False)
+            echo(self.get_help(ctx), nl=False)
             ctx.exit()
         own = list(self.params)
         if not {"-h", "--help"} & set(args):
@@ -155,6 +150,6 @@ def _options(flags: Iterable[inspect.Parameter]) -> list[Any]:
 
     function.__signature__ = inspect.Signature(list(flags))  # type: ignore[attr-defined]  # inspect reads it
     function.__annotations__ = {}
-    app = typer.Typer(add_completion=False)
+    app = Typer(add_completion=False)
     app.command()(function)
-    return [option for option in typer.main.get_command(app).params if option.name != "help"]
+    return [option for option in get_command(app).params if option.name != "help"]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option, Typer
 
 from structviews.cli.console import console, errors, inform, resuming, say, stages, write
 from structviews.cli.options import ForSimilarity, Labels, Precision, Run, Runs, Tokenised, lines_of
@@ -14,22 +14,20 @@ from structviews.errors import InputError
 from structviews.runs.bundled import or_bundled
 from structviews.runtime.terminal import rate_bar
 
-app = typer.Typer()
+app = Typer()
 
 
 @app.command("report")
 def report_on_runs(
     runs: Runs,
-    out: Annotated[Path, typer.Option("-o", "--out", help="Page to write.")] = Path("report.html"),
+    out: Annotated[Path, Option("-o", "--out", help="Page to write.")] = Path("report.html"),
     corpus: Annotated[
-        Path | None, typer.Option(help="Sentences to show: one per line, or a parsed corpus.", show_default="the runs'")
+        Path | None, Option(help="Sentences to show: one per line, or a parsed corpus.", show_default="the runs'")
     ] = None,
     labels: Labels = None,
     query: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Example sentence, or a file with one per line; repeatable.", show_default="some of the corpus"
-        ),
+        Option(help="Example sentence, or a file with one per line; repeatable.", show_default="some of the corpus"),
     ] = None,
     tokenised: Tokenised = False,
     precision: Precision = "auto",
@@ -47,7 +45,7 @@ def report_on_runs(
     how: dict[str, Any] = {"labels": labels, "queries": queries, "tokenised": tokenised, "precision": precision}
     with stages() as progress:
         write_report(runs, out, corpus=corpus, progress=progress, **how)
-    say(str(out))
+    say(out)
 
 
 @app.command("serve")
@@ -55,16 +53,15 @@ def report_on_runs(
 def serve_runs(
     runs: Runs,
     corpus: Annotated[
-        Path | None, typer.Option(help="Sentences to search for neighbours: one per line, or a parsed corpus.")
+        Path | None, Option(help="Sentences to search for neighbours: one per line, or a parsed corpus.")
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
+    host: Annotated[str, Option(help="Address to listen on; any but loopback needs --token.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8000,
     token: Annotated[
-        str | None, typer.Option(envvar="STRUCTVIEWS_TOKEN", help="Bearer token that requests must carry.")
+        str | None, Option(envvar="STRUCTVIEWS_TOKEN", help="Bearer token that requests must carry.")
     ] = None,
     tokenised: Annotated[
-        bool,
-        typer.Option("--tokenised", help="--corpus and its queries are already tokenised (separated by white space)."),
+        bool, Option("--tokenised", help="--corpus and its queries are already tokenised (separated by white space).")
     ] = False,
     similarity: ForSimilarity = False,
     precision: Precision = "auto",
@@ -103,15 +100,15 @@ def serve_runs(
 @app.command("push")
 def push_run(
     run: Run,
-    repo: Annotated[str, typer.Argument(help="Repository on the Hugging Face Hub: OWNER/NAME.")],
+    repo: Annotated[str, Argument(help="Repository on the Hugging Face Hub: OWNER/NAME.")],
     licence: Annotated[
-        str, typer.Option(help="Licence, by its name on the Hub: apache-2.0, cc-by-4.0.", show_default="none")
+        str, Option(help="Licence, by its name on the Hub: apache-2.0, cc-by-4.0.", show_default="none")
     ] = "",
-    private: Annotated[bool, typer.Option("--private", help="Make the repository private.")] = False,
+    private: Annotated[bool, Option("--private", help="Make the repository private.")] = False,
     card: Annotated[
-        Path | None, typer.Option(help="Model card to upload.", show_default="generated from settings and scores")
+        Path | None, Option(help="Model card to upload.", show_default="generated from settings and scores")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the card and the files; upload nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print the card and the files; upload nothing.")] = False,
 ) -> None:
     """Upload a run to the Hugging Face Hub.
 
@@ -120,26 +117,23 @@ def push_run(
 
     Example: structviews push runs/dep-const me/dep-const --licence cc-by-4.0 --dry-run
     """
-    from structviews.hub import push
+    from structviews.hub.transfer import push
 
     pushed = push(run, repo, private=private, licence=licence, card=card, dry_run=dry_run)
-    for note in pushed.notes:
-        inform(note)
+    inform(*pushed.notes)
     if dry_run:
         write(pushed.card)
-        for name, size in pushed.files.items():
-            inform(f"{size / 1000:9,.0f} kB  {name}")
-        inform("nothing was uploaded")
+        inform(*(f"{size / 1000:9,.0f} kB  {name}" for name, size in pushed.files.items()), "nothing was uploaded")
     else:
         say(pushed.url)
 
 
 @app.command("pull")
 def pull_run(
-    repo: Annotated[str, typer.Argument(help=f"Repository on the Hugging Face Hub, OWNER/NAME{or_bundled()}.")],
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
+    repo: Annotated[str, Argument(help=f"Repository on the Hugging Face Hub, OWNER/NAME{or_bundled()}.")],
+    out: Annotated[Path | None, Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
     revision: Annotated[
-        str | None, typer.Option(help="Branch, tag or commit of the repository.", show_default="the newest commit")
+        str | None, Option(help="Branch, tag or commit of the repository.", show_default="the newest commit")
     ] = None,
 ) -> None:
     """Download a run from the Hub, or copy a bundled one.
@@ -150,14 +144,14 @@ def pull_run(
 
     Example: structviews pull default -o runs/default
     """
-    from structviews.hub import pull
+    from structviews.hub.transfer import pull
 
-    say(str(pull(repo, out, revision=revision)))
+    say(pull(repo, out, revision=revision))
 
 
 @app.command("demo")
 def demonstrate(
-    folder: Annotated[Path, typer.Option("-o", "--out", help="Working folder; created if missing.")] = Path(
+    folder: Annotated[Path, Option("-o", "--out", help="Working folder; created if missing.")] = Path(
         "structviews-demo"
     ),
 ) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option, Typer
 
 from structviews.cli import options
 from structviews.cli.console import console, errors, explain, inform, say, stages, suggest, typeable
@@ -11,20 +11,20 @@ from structviews.errors import unknown
 from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
 
-app = typer.Typer()
-tasks_app = typer.Typer(help="Other tasks: retrieval, captions, analogies, probing.", no_args_is_help=True)
+app = Typer()
+tasks_app = Typer(help="Other tasks: retrieval, captions, analogies, probing.", no_args_is_help=True)
 app.add_typer(tasks_app, name="tasks")
 
 
 @tasks_app.command("retrieval")
 def retrieve_neighbours(
     runs: options.OwnRuns,
-    corpus: Annotated[Path | None, typer.Option(help="Parsed corpus.", show_default="the runs'")] = None,
+    corpus: Annotated[Path | None, Option(help="Parsed corpus.", show_default="the runs'")] = None,
     candidates: Annotated[
         int | None,
-        typer.Option(min=2, help="Number of candidate sentences.", show_default="1000, or fewer for a small corpus"),
+        Option(min=2, help="Number of candidate sentences.", show_default="1000, or fewer for a small corpus"),
     ] = None,
-    max_sentences: Annotated[int, typer.Option(help="Most sentences to sample, in whole documents.")] = 20_000,
+    max_sentences: Annotated[int, Option(help="Most sentences to sample, in whole documents.")] = 20_000,
     similarity: options.ForSimilarity = False,
     precision: options.Precision = "auto",
 ) -> None:
@@ -35,12 +35,10 @@ def retrieve_neighbours(
 
     Example: structviews tasks retrieval runs/dep-const runs/seq-seq
     """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
-    from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import next_sentence
     from structviews.evaluation.scores.results import save_entry
 
-    opened = ParsedCorpus.open(corpus or next_sentence.corpus_of(runs))
+    opened = options.opened(corpus or next_sentence.corpus_of(runs))
     passages = next_sentence.read_passages(runs, opened, max_sentences)
     trials = passages.trials(candidates or next_sentence.CANDIDATES)
     drawn = trials.candidates.shape[1]
@@ -52,9 +50,7 @@ def retrieve_neighbours(
     rows = []
     for run in runs:
         with rate_bar(errors, run.name, "sentences") as progress:
-            progress.stage("loading")
-            embedder = Embedder.load(run, precision=precision)
-            embedder = embedder.for_similarity() if similarity else embedder
+            embedder = options.loaded(run, progress, precision, similarity)
             scores = next_sentence.measure(embedder, passages, trials, progress)
         rows.append((run.name, scores))
         save_entry(run, next_sentence.entry(embedder.description, opened, passages, trials, scores))
@@ -65,13 +61,13 @@ def retrieve_neighbours(
 def retrieve_captions(
     runs: options.OwnRuns,
     images: Annotated[
-        Path, typer.Option(help="Folder with train, dev and test, each as .npz and .jsonl (see docs/retrieval.md).")
+        Path, Option(help="Folder with train, dev and test, each as .npz and .jsonl (see docs/retrieval.md).")
     ],
     parsed: Annotated[
-        Path | None, typer.Option(help="Parsed corpus with the captions.", show_default="parse them first")
+        Path | None, Option(help="Parsed corpus with the captions.", show_default="parse them first")
     ] = None,
     protocol: Annotated[
-        str, typer.Option(help="How the joint space is trained: senteval, or kiros (skip-thoughts, quick-thoughts).")
+        str, Option(help="How the joint space is trained: senteval, or kiros (skip-thoughts, quick-thoughts).")
     ] = "senteval",
     precision: options.Precision = "auto",
 ) -> None:
@@ -108,8 +104,8 @@ def retrieve_captions(
 @tasks_app.command("analogies")
 def score_analogies(
     run: options.OwnRun,
-    tuples: Annotated[Path, typer.Option(help="Analogies, one per line: four tab-separated sentences.")],
-    pool: Annotated[Path, typer.Option(help="Other candidates: one sentence per line, or a parsed corpus.")],
+    tuples: Annotated[Path, Option(help="Analogies, one per line: four tab-separated sentences.")],
+    pool: Annotated[Path, Option(help="Other candidates: one sentence per line, or a parsed corpus.")],
     tokenised: options.Tokenised = False,
     similarity: options.ForSimilarity = False,
     precision: options.Precision = "auto",
@@ -121,7 +117,6 @@ def score_analogies(
 
     Example: structviews tasks analogies runs/dep-const --tuples analogies.tsv --pool corpus.parsed --tokenised
     """
-    from structviews.encoding.embedder import Embedder
     from structviews.evaluation.retrieval import analogy
     from structviews.evaluation.retrieval.candidates import Pool
     from structviews.evaluation.scores.results import save_entry
@@ -129,9 +124,7 @@ def score_analogies(
     opened = Pool(pool, tokenised)
     read = analogy.read_tuples(tuples, opened)
     with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
-        progress.stage("loading the run")
-        embedder = Embedder.load(run, precision=precision)
-        embedder = embedder.for_similarity() if similarity else embedder
+        embedder = options.loaded(run, progress, precision, similarity)
         scores = analogy.answer(read, opened, run, embedder, progress)
     save_entry(run, analogy.entry(embedder.description, tuples, read, opened, scores))
     console.print(analogy.analogy_table(scores))
@@ -142,9 +135,9 @@ def make_probing_tasks(
     corpus: options.Corpus,
     out: options.NewFolder,
     size: Annotated[
-        int, typer.Option(help="At most this many training examples per task; a tenth as many for dev and test.")
+        int, Option(help="At most this many training examples per task; a tenth as many for dev and test.")
     ] = 100_000,
-    sentences: Annotated[int, typer.Option(help="Read at most this many sentences, from random shards.")] = 1_000_000,
+    sentences: Annotated[int, Option(help="Read at most this many sentences, from random shards.")] = 1_000_000,
     seed: options.Seed = 1,
 ) -> None:
     """Make probing tasks from a corpus's sentences and trees.
@@ -154,26 +147,23 @@ def make_probing_tasks(
 
     Example: structviews tasks make-probing corpus.parsed -o probing
     """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.evaluation.probing.probing_tasks import make_tasks
     from structviews.runtime.terminal import number_table
 
     with stages() as tell:
-        outcomes = make_tasks(ParsedCorpus.open(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
+        outcomes = make_tasks(options.opened(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
     table = number_table(["task"], ["train", "dev", "test", "classes"])
     for each in outcomes:
         if not each.reason:
             table.add_row(each.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
     console.print(table, f"in {out}", sep="\n")
-    for each in outcomes:
-        if each.reason:
-            explain(f"{each.name} is left out: {each.reason}")
+    explain(*(f"{each.name} is left out: {each.reason}" for each in outcomes if each.reason))
     suggest("Next, score runs on them:", f"structviews eval RUN --probing {typeable(out)}")
 
 
 @tasks_app.command("sentences")
 def write_sentences_of_tasks(
-    out: Annotated[Path, typer.Option("-o", "--out", help="Text file to write.")],
+    out: Annotated[Path, Option("-o", "--out", help="Text file to write.")],
     senteval: options.Senteval = None,
     probing: options.Probing = None,
     tasks: options.Tasks = "",

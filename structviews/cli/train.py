@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option, Typer
 
+from structviews.cli import options
 from structviews.cli.console import console, errors, explain, inform, resuming, say, suggest, typeable, write
 from structviews.cli.corpora import Parser
-from structviews.cli.options import Corpus, Device, check_writable, named_run, names_in, own_device, own_run
 from structviews.cli.setting_flags import (
     NO_FLAGS,
     ConfigFile,
@@ -28,7 +28,7 @@ from structviews.words.word_settings import Word2VecConfig
 if TYPE_CHECKING:
     from structviews.runs.config import TrainConfig
 
-app = typer.Typer()
+app = Typer()
 
 
 @app.command("train", cls=TrainCommand)
@@ -36,19 +36,19 @@ app = typer.Typer()
 def train_views(
     config: ConfigFile = None,
     recipe: Annotated[
-        str | None, typer.Option(help="Settings of a paper's model (see structviews recipes); flags override them.")
+        str | None, Option(help="Settings of a paper's model (see structviews recipes); flags override them.")
     ] = None,
     resume: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Resume this run; the only other flags allowed are --epochs and --steps.",
             metavar="PATH",
-            parser=named_run,
-            callback=own_run,
+            parser=options.named_run,
+            callback=options.own_run,
         ),
     ] = None,
-    device: Device = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Estimate steps, memory and time; do not train.")] = False,
+    device: options.Device = "",
+    dry_run: Annotated[bool, Option("--dry-run", help="Estimate steps, memory and time; do not train.")] = False,
     help_all: HelpAll = False,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
@@ -65,7 +65,7 @@ def train_views(
     from structviews.training.loop import estimate, train
     from structviews.training.ranks import joined_ranks
 
-    with resuming(), joined_ranks() as ranks, using(own_device(device, ranks.count)):
+    with resuming(), joined_ranks() as ranks, using(options.own_device(device, ranks.count)):
         jobs = [resumed(resume, config, recipe, flags)] if resume else training_jobs(config, recipe, flags)
         if dry_run:
             for settings in jobs if ranks.leads else []:
@@ -85,7 +85,7 @@ def train_views(
 
             runs = [join_members(Recipe.load(recipe), Path(flags.get("out", RUNS / recipe)))]
     if ranks.leads:
-        say(str(runs[0]))
+        say(runs[0])
         suggest(
             "Next, score it, encode your own sentences, or load it in Python:",
             f"structviews eval {typeable(runs[0])} --senteval DIR",
@@ -111,7 +111,6 @@ def training_jobs(config: Path | None, recipe: str | None, flags: Mapping[str, A
     Looks for a corpus if none is named. Runs to be joined are trained next to the joined run's folder,
     each in a folder named after its recipe.
     """
-    from structviews.corpus.parsed_corpus import find_corpus
     from structviews.recipes.recipe import Recipe
     from structviews.runs.config import TrainConfig
     from structviews.runs.settings_file import load_config
@@ -137,20 +136,19 @@ def training_jobs(config: Path | None, recipe: str | None, flags: Mapping[str, A
             jobs.append(each.config(**{"corpus": "", "seed": seed, **own, "out": str(out)}))
     else:
         jobs.append(TrainConfig.from_flat({"corpus": "", **flags}, "command line"))
-    return [job if job.data.corpus else job.replaced(corpus=str(find_corpus())) for job in jobs]
+    return [job if job.data.corpus else job.replaced(corpus=str(options.only_corpus())) for job in jobs]
 
 
-# Flags of the training of word vectors.
-TRAINED_BY = {"window", "negative", "workers"}
+TRAINED_BY = {"window", "negative", "workers"}  # flags of the training of word vectors
 
 
 @app.command("vectors")
 @with_flags(chosen_flags(Word2VecConfig))
 def learn_word_vectors(
-    corpus: Corpus,
+    corpus: options.Corpus,
     out: Annotated[
         Path,
-        typer.Option(
+        Option(
             "-o",
             "--out",
             help="File to write, in word2vec's format: binary if it ends in .bin, else text. With --subwords it must "
@@ -159,14 +157,14 @@ def learn_word_vectors(
     ],
     teacher: Annotated[
         str,
-        typer.Option(
+        Option(
             metavar="TEACHER",
             help="Take the words' vectors from this sentence-transformers model. They are trained only if --epochs is "
             "given.",
         ),
     ] = "",
     beside: Annotated[
-        Path | None, typer.Option(help="File of word vectors, such as skip-gram's, to put after the teacher's.")
+        Path | None, Option(help="File of word vectors, such as skip-gram's, to put after the teacher's.")
     ] = None,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
@@ -181,11 +179,10 @@ def learn_word_vectors(
 
     Example: structviews vectors corpus.parsed -o taught.vec --teacher sentence-transformers/all-MiniLM-L6-v2
     """
-    from structviews.corpus.parsed_corpus import ParsedCorpus
     from structviews.runtime.files import writing
     from structviews.words.learning import check_name, learn_file
 
-    check_writable(out)
+    options.check_writable(out)
     config = Word2VecConfig(**flags)
     if teacher and (wrong := sorted(flags.keys() & TRAINED_BY)):
         raise InputError(f"--{wrong[0]}: a setting of skip-gram, not of --teacher: leave one of them out")
@@ -195,7 +192,7 @@ def learn_word_vectors(
     job = ("reading", "words") if teacher and not epochs else ("learning", "sentences")
     check_name(out, config)
     with resuming(), writing(out):
-        opened, taught_by, further = ParsedCorpus.open(corpus), None, None
+        parsed, taught_by, further = options.opened(corpus), None, None
         if teacher:
             from structviews.pretrained.sentence_models import Teacher
             from structviews.training.loop import read_by
@@ -205,81 +202,58 @@ def learn_word_vectors(
             further = WordVectors.open(beside) if beside else None
             taught_by = Teacher.open(teacher)
             if epochs:
-                read_by(taught_by, opened, errors)
+                read_by(taught_by, parsed, errors)
         with rate_bar(errors, *job) as progress:
             progress.stage("counting the words")
             if taught_by:
-                n_words = take_file(out, opened, config, taught_by, epochs, progress, further)
+                n_words = take_file(out, parsed, config, taught_by, epochs, progress, further)
             else:
-                n_words = learn_file(out, opened, config, progress)
+                n_words = learn_file(out, parsed, config, progress)
     dim = config.dim + (further.dim if further else 0)
     say(f"{out}: {counted(n_words, 'word')}, {counted(dim, 'dimension')}")
     channel = f"--channels fixed --vectors {typeable(out)}"
     suggest("Next, train on these words:", f"structviews train --views dep,const {channel}")
 
 
-SCALE = "Scale, for smaller machines"
-RECIPES = "the recipe's"
-# Of reproduce: of what a row is made.
-Corpora = Annotated[
-    list[str],
-    typer.Option(
-        "--corpus",
-        metavar="FILE",
-        help="Text, or a parsed corpus; again as NAME=FILE for the runs of an ensemble that the recipes train on NAME.",
-    ),
-]
-Vectors = Annotated[
-    Path | None,
-    typer.Option(
-        help="Word vectors: GloVe, word2vec or fastText.", show_default="learn them from the corpus if needed"
-    ),
-]
-# Its scale.
-Hidden = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=MOST_DIMENSIONS, help="Dimension of each view's vector.", show_default=RECIPES, rich_help_panel=SCALE
-    ),
-]
-Sentences = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        help="Use at most this many sentences: whole documents from the beginning; of a first document that is "
-        "longer, its first sentences.",
-        show_default="all",
-        rich_help_panel=SCALE,
-    ),
-]
-Epochs = Annotated[
-    int | None,
-    typer.Option(min=1, max=MOST_EPOCHS, help="Passes over the corpus.", show_default=RECIPES, rich_help_panel=SCALE),
-]
-Tasks = Annotated[
-    str,
-    typer.Option(
-        help="Comma-separated tasks, such as MR,SUBJ, in any case.", show_default=RECIPES, rich_help_panel=SCALE
-    ),
-]
+def scale(help: str, show_default: str = "the recipe's", **bounds: Any) -> Any:
+    """An option of reproduce that makes a row smaller than the paper's."""
+    return Option(help=help, show_default=show_default, rich_help_panel="Scale, for smaller machines", **bounds)
 
 
 @app.command("reproduce")
 def reproduce_a_row(
-    recipe: Annotated[str, typer.Argument(help="Recipe of the row (see structviews recipes).")],
-    corpus: Corpora,
-    senteval: Annotated[Path, typer.Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")],
-    vectors: Vectors = None,
+    recipe: Annotated[str, Argument(help="Recipe of the row (see structviews recipes).")],
+    corpus: Annotated[
+        list[str],
+        Option(
+            metavar="FILE",
+            help="Text, or a parsed corpus; again as NAME=FILE for the runs of an ensemble that the recipes train on "
+            "NAME.",
+        ),
+    ],
+    senteval: Annotated[Path, Option(help="Folder with SentEval's MR/, SICK/, STS/ and so on.")],
+    vectors: Annotated[
+        Path | None,
+        Option(help="Word vectors: GloVe, word2vec or fastText.", show_default="learn them from the corpus if needed"),
+    ] = None,
     parser: Parser = "builtin",
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="Folder for all that is made; recipes with the same folder share it.")
+        Path, Option("-o", "--out", help="Folder for all that is made; recipes with the same folder share it.")
     ] = Path("reproduced"),
-    device: Device = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what is left to do.")] = False,
-    hidden: Hidden = None,
-    sentences: Sentences = None,
-    epochs: Epochs = None,
-    tasks: Tasks = "",
+    device: options.Device = "",
+    dry_run: Annotated[bool, Option("--dry-run", help="Only say what is left to do.")] = False,
+    hidden: Annotated[int | None, scale("Dimension of each view's vector.", min=1, max=MOST_DIMENSIONS)] = None,
+    sentences: Annotated[
+        int | None,
+        scale(
+            "Use at most this many sentences: whole documents from the beginning; of a first document that is longer, "
+            "its first sentences.",
+            show_default="all",
+            min=1,
+        ),
+    ] = None,
+    epochs: Annotated[int | None, scale("Passes over the corpus.", min=1, max=MOST_EPOCHS)] = None,
+    tasks: Annotated[str, scale("Comma-separated tasks, such as MR,SUBJ, in any case.")] = "",
 ) -> None:
     """Make a row of a paper's table from a text.
 
@@ -300,23 +274,22 @@ def reproduce_a_row(
     row = Recipe.load(recipe)
     named = (each.rpartition("=") if not Path(each).exists() else ("", "", each) for each in corpus)
     corpora = {name: Path(file) for name, _, file in named}
-    job = Reproduction(row, corpora, senteval, out, vectors, hidden, epochs, sentences, names_in(tasks), parser)
+    job = Reproduction(row, corpora, senteval, out, vectors, hidden, epochs, sentences, options.names_in(tasks), parser)
     with resuming(), using(device):
         if dry_run:
-            inform("\n".join(plan(job, errors)))
+            inform(*plan(job, errors))
             return
         outcome = reproduce(job, errors)
     explain(f"{outcome.recipe}: {outcome.row}")
     console.print(outcome.table())
     explain(LEGEND)
     say("What differs from the paper:")
-    for line in outcome.differences:
-        explain(f"- {line}")
+    explain(*(f"- {line}" for line in outcome.differences))
     suggest("Next, compare it with other runs:", f"structviews table {typeable(out / 'runs')} --published")
 
 
 @app.command("recipes")
-def list_recipes(name: Annotated[str | None, typer.Argument(help="Recipe to show.")] = None) -> None:
+def list_recipes(name: Annotated[str | None, Argument(help="Recipe to show.")] = None) -> None:
     """List the recipes of the papers' models, or show one.
 
     They are for reproduce, train --recipe and eval --recipe.

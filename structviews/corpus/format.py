@@ -42,10 +42,8 @@ COLUMNS = (*PLACES, "tokens", "tags", "heads", "relations", "left", "right", "la
 # Two more of a corpus from treebank files: each sentence's part of the text of these files, so that they can be given
 # back. Nothing but export and the tools for whole corpora reads them.
 FILE_TEXTS = ("conllu", "ptb")
-# The node numbers of a sentence with at most this many words fit in a byte.
-BYTE_WORDS = 128
+BYTE_WORDS = 128  # the node numbers of a sentence with at most this many words fit in a byte
 SKIPPED_KEY = b"structviews.skipped"
-SENTENCE_FIELDS = ("tokens", "tags", "heads", "relations", "left", "right", "labels")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +121,9 @@ def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form) ->
 
 
 def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
-    """The bytes of a shard with the columns of ``batch_of``; see ``encode_shard``.
-
-    The skipped sentences are stored in the shard's schema metadata, so that the two cannot get separated.
-    """
-    notes = json.dumps([note(skip) for skip in skipped])
-    batch = batch.replace_schema_metadata({SKIPPED_KEY: notes})
+    """The bytes of a shard with the columns of ``batch_of``; see ``encode_shard``."""
+    # Skipped sentences are in the shard's schema metadata, so that the two cannot get separated.
+    batch = batch.replace_schema_metadata({SKIPPED_KEY: json.dumps([note(skip) for skip in skipped])})
     options = pa.ipc.IpcWriteOptions(compression=form.compression)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema, options=options) as writer:
@@ -146,7 +141,7 @@ def batch_of(rows: Sequence[Row], form: Form) -> pa.RecordBatch:
     """The rows as a record batch."""
     sentences = [row.sentence for row in rows]
     kind = form.numbers(max((len(sentence.tokens) for sentence in sentences), default=0))
-    lists = {name: [getattr(sentence, name) for sentence in sentences] for name in SENTENCE_FIELDS}
+    lists = {name: [getattr(sentence, name) for sentence in sentences] for name in ParsedSentence.__slots__}
     sizes = {name: np.array([len(each) for each in values], np.int64) for name, values in lists.items()}
     flat = {name: np.fromiter(chain.from_iterable(lists[name]), np.int64) for name in ("heads", "left", "right")}
     columns = {name: pa.array([getattr(row, name) for row in rows], place) for name, place in PLACES.items()}
@@ -195,7 +190,7 @@ def skipped_of(table: pa.Table) -> list[Skipped]:
 def rows_of(table: pa.Table) -> Iterator[Row]:
     """The rows of a shard's table, which was checked when it was written."""
     places = (table[name].to_pylist() for name in ("document", "position", "line"))
-    fields = ((tuple(each) for each in table[name].to_pylist()) for name in SENTENCE_FIELDS)
+    fields = ((tuple(each) for each in table[name].to_pylist()) for name in ParsedSentence.__slots__)
     texts = (table[name].to_pylist() if name in table.column_names else repeat("", len(table)) for name in FILE_TEXTS)
     for document, position, line, conllu, ptb, *sentence in zip(*places, *texts, *fields, strict=True):
         yield Row(document, position, line, ParsedSentence.unchecked(*sentence), conllu, ptb)

@@ -39,8 +39,7 @@ from structviews.runtime.wording import reason
 
 # Every open shard holds a file descriptor, and a large corpus can have thousands of shards.
 OPEN_SHARDS = 64
-# Maximum rows per shard, so that reading one takes little memory and time.
-SHARD_ROWS = 1000
+SHARD_ROWS = 1000  # maximum rows per shard, so that reading one takes little memory and time
 OTHER_COLUMNS = "its columns are not those that the manifest names"
 
 
@@ -92,11 +91,7 @@ class Manifest(TypedDict):
 
 
 class DamagedCorpus(InputError):  # noqa: N818 - named for the state of the corpus
-    """A corpus whose files have changed since they were written.
-
-    Attributes:
-        fault: the file and what is wrong with it, without the remedy.
-    """
+    """A corpus whose files have changed since they were written; ``fault`` is the file and what is wrong with it."""
 
     def __init__(self, path: Path, what: str) -> None:
         self.fault = f"{path.name}: {what}"
@@ -110,11 +105,9 @@ class ParsedCorpus:
     time it is read, before anything computes with them.
 
     Attributes:
-        path: its folder.
-        manifest: content of ``manifest.json``.
+        path, manifest: its folder, and the content of ``manifest.json``.
         fingerprint: hash of the manifest, and so of the whole content.
-        n_shards: number of shards.
-        shard_rows: number of sentences of each shard; may be 0.
+        n_shards, shard_rows: number of shards, and of sentences of each, which may be 0.
         parser: name, version, settings and model hash of the parser that produced the trees.
         has_dependencies, has_constituents: whether every sentence has such a tree.
         texts: which treebank files' text it has: ``conllu``, ``ptb``, both or none.
@@ -136,11 +129,7 @@ class ParsedCorpus:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Open the corpus in the folder ``path``.
-
-        Raises:
-            InputError: if it does not exist, is unfinished or damaged, or has another format version.
-        """
+        """Open a folder; raises InputError if it is no corpus, unfinished, damaged, or of another format version."""
         path = Path(path)
         corpus = cls(path, *read_manifest(path))
         for shard in corpus.manifest["shards"]:
@@ -160,10 +149,7 @@ class ParsedCorpus:
         return [Skipped(**skip) for skip in self.manifest["skipped"]]
 
     def require(self, tree: str) -> None:
-        """Raise InputError unless all sentences have this kind of tree.
-
-        ``labelled`` ones have dependency relations, which the first sentences tell.
-        """
+        """Raise InputError unless all sentences have such trees, for ``labelled`` with relations, as the first tell."""
         if tree == "labelled":
             self.require("dependency")
             first = next((table for table in self.tables() if len(table)), None)
@@ -181,11 +167,7 @@ class ParsedCorpus:
             )
 
     def shard(self, number: int) -> pa.Table:
-        """Shard ``number`` as a memory-mapped table.
-
-        Raises:
-            InputError: if the shard is missing or damaged.
-        """
+        """Shard ``number`` as a memory-mapped table; raises InputError if it is missing or damaged."""
         entry = self.manifest["shards"][number]
         path = self.path / entry["name"]
         if number in self._verified:
@@ -215,8 +197,7 @@ class ParsedCorpus:
 def read_manifest(path: Path) -> tuple[dict[str, Any], str]:
     """The manifest of the corpus ``path``, checked, and the SHA-256 of its file.
 
-    Raises:
-        InputError: if there is none, or it is not of this format version; DamagedCorpus if its content has changed.
+    Raises InputError if there is none, or it is not of this format version; DamagedCorpus if its content has changed.
     """
     file = path / MANIFEST
     if not file.is_file():

@@ -30,23 +30,18 @@ class InvalidSentence(ValueError):  # noqa: N818 - named for the state of the se
 class ParsedSentence:
     """The tokens of a sentence and the trees over them, validated on construction.
 
-    With ``n`` tokens, the constituency tree has ``2n - 1`` nodes: leaves are nodes ``0..n-1``,
-    internal nodes ``n..2n-2`` in post-order (so children precede their parent and the last node
-    is the root). If a kind of tree is missing, all its fields are empty.
+    With ``n`` tokens, the constituency tree has ``2n - 1`` nodes: leaves are nodes ``0..n-1``, internal nodes
+    ``n..2n-2`` in post-order (so children precede their parent and the last node is the root). If a kind of tree is
+    missing, all its fields are empty. InvalidSentence is raised for fields that are no trees over the tokens.
 
     Attributes:
         tokens: the ``n >= 1`` words, shared by both trees.
         tags: ``n`` part-of-speech tags, or empty.
         heads: ``n`` 1-based heads, 0 for the root; exactly one root, no cycles.
         relations: ``n`` dependency relations.
-        left: left child of each of the ``n - 1`` internal nodes.
-        right: right child of each internal node.
-        labels: ``2n - 1`` labels. A unary chain is one label, joined by ``+`` from the top
-            (``S+VP``); a leaf carries the chain above its tag; an internal node introduced by
-            binarisation has an empty label.
-
-    Raises:
-        InvalidSentence: if the fields do not describe trees over the tokens.
+        left, right: the children of each of the ``n - 1`` internal nodes.
+        labels: ``2n - 1`` labels. A unary chain is one label, joined by ``+`` from the top (``S+VP``); a leaf carries
+            the chain above its tag; an internal node introduced by binarisation has an empty label.
     """
 
     tokens: tuple[str, ...]
@@ -97,8 +92,7 @@ class ParsedSentence:
     def spans(self) -> list[tuple[int, int, str]]:
         """Labelled constituents as ``(start, end, label)``, ends exclusive, in node order.
 
-        Nodes without a label are left out; a leaf's unary chain (``NP`` over a single word) is a
-        span of length one.
+        Nodes without a label are left out; a leaf's unary chain (``NP`` over a single word) has length one.
         """
         if not self.has_constituents:
             return []
@@ -130,11 +124,9 @@ def check_dependencies(n: int, heads: Sequence[int], relations: Sequence[str]) -
     for i, head in enumerate(heads, 1):
         if not 0 <= head <= n:
             raise InvalidSentence(f"head {head} of word {i} is outside 0..{n}")
-    reached = [False] * (n + 1)
-    reached[0] = True
+    reached = [True] + [False] * n
     for word in range(1, n + 1):
-        path = []
-        here = word
+        path, here = [], word
         while not reached[here]:
             reached[here] = True
             path.append(here)
@@ -153,8 +145,7 @@ def check_constituents(n: int, left: Sequence[int], right: Sequence[int], labels
         )
     # In post-order every node takes the two most recently completed subtrees without a parent.
     bounds = [(i, i + 1) for i in range(n)]
-    last_end = 0
-    last_width = 0
+    last_end = last_width = 0
     for node, (l_child, r_child) in enumerate(zip(left, right, strict=True), n):
         if not (0 <= l_child < node and 0 <= r_child < node):
             raise InvalidSentence(f"node {node} has children {l_child}, {r_child}: children must precede their parent")
@@ -166,8 +157,7 @@ def check_constituents(n: int, left: Sequence[int], right: Sequence[int], labels
             raise InvalidSentence(f"constituency node {node} is not in post-order")
         last_end, last_width = end, end - start
         bounds.append((start, end))
-    children = sorted([*left, *right])
-    if children != list(range(2 * n - 2)):
+    if sorted([*left, *right]) != list(range(2 * n - 2)):
         raise InvalidSentence("a constituency node has two parents or none")
 
 
@@ -193,9 +183,8 @@ def plain_text(tokens: Sequence[str]) -> str:
             continue
         joins = word in JOINS and 0 < i < len(words) - 1
         before = words[i - 1] if i else ""
-        attached = glued or joins or NO_SPACE_BEFORE.fullmatch(word) or (before.lower(), word) in HALVES
-        if before and UNSPACED.match(before[-1]) and UNSPACED.match(word):
-            attached = True
+        unspaced = UNSPACED.match(before[-1:]) and UNSPACED.match(word)
+        attached = glued or joins or unspaced or NO_SPACE_BEFORE.fullmatch(word) or (before.lower(), word) in HALVES
         text += word if attached else f" {word}"
         glued = joins or bool(NO_SPACE_AFTER.fullmatch(word))
     return text

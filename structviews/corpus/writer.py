@@ -107,10 +107,7 @@ class Totals:
 
 
 def write_subset(corpus: ParsedCorpus, rows: np.ndarray, folder: Path) -> None:
-    """Write the sentences ``rows (k,)``, ascending, of another corpus, with their trees and positions, to a new folder.
-
-    The shards are full but the last.
-    """
+    """Write the sentences ``rows (k,)``, ascending, of another corpus, with trees and places, to a new folder."""
     folder.mkdir()
     form = Form.of(corpus.manifest)
     starts = np.cumsum([0, *corpus.shard_rows])

@@ -3,15 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.text import Text
 
-from structviews.batches.reader import held_out
 from structviews.demo.measure import Yardstick, random_bag, result_table
 from structviews.demo.python_docs import write_corpus
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
+from structviews.evaluation.retrieval.next_sentence import read_passages
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 from structviews.runs.config import TrainConfig
@@ -54,16 +53,13 @@ def run_demo(folder: Path, console: Console) -> Table:
     for views, run in zip(PAIRS, runs.values(), strict=True):
         train(TrainConfig.of(corpus=str(parsed), views=views, out=str(run), **SETTINGS))
     announce(4, "evaluating the pairs on held-out documents")
-    parsed_rows = list(corpus)
-    documents, positions = (np.array([getattr(row, name) for row in parsed_rows]) for name in ("document", "position"))
-    chosen = np.flatnonzero(held_out(documents, SETTINGS["seed"], SETTINGS["held_out"]))
-    sentences = [parsed_rows[i].sentence for i in chosen]
-    yardstick = Yardstick(sentences, documents[chosen], positions[chosen])
-    untrained = random_bag([sentence.tokens for sentence in sentences], 2 * SETTINGS["hidden"])
+    passages = read_passages(list(runs.values()), corpus, len(corpus))
+    yardstick = Yardstick(passages)
+    untrained = random_bag([sentence.tokens for sentence in passages.sentences], 2 * SETTINGS["hidden"])
     rows = [yardstick.measure("untrained bag of words", untrained)]
     for name, run in runs.items():
         with rate_bar(console, f"measuring {name}", "sentences") as bar:
-            rows.append(yardstick.measure(name, Embedder.load(run).encode(yardstick.sentences, show_progress_bar=bar)))
+            rows.append(yardstick.measure(name, Embedder.load(run).encode(passages.sentences, show_progress_bar=bar)))
     table = result_table(rows)
     console.print(table)
     console.print(NEXT.format(run=runs["dep,const"]), highlight=False, soft_wrap=True)

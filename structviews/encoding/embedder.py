@@ -11,7 +11,7 @@ from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 import torch
@@ -34,16 +34,8 @@ from structviews.runtime.threads import in_threads
 from structviews.views.view import Encoded
 
 PRECISIONS = ("auto", "fp32", "bf16")
-
-
-class Pool(Protocol):
-    """Worker processes for encoding; see ``structviews.encoding.encoding_pool``."""
-
-    def encode(
-        self, embedder: "Embedder", sentences: Iterable[Sentence], batch_size: int, progress: OnProgress | None
-    ) -> np.ndarray:
-        """Vectors ``(n, d)``; see ``Embedder.encode``."""
-        ...
+# An ``EncodingPool``, whose module imports this one.
+Pool = Any
 
 
 class Embedder:
@@ -261,7 +253,8 @@ class Embedder:
                 vectors = pool.encode(self, several, batch_size, progress)
             else:
                 own = self.sentence_vectors()
-                vectors = own(self._pooled(own, self.prepare(several), self.chosen, batch_size, progress)).numpy()
+                pooled = self._pooled(own, self.prepare(several), self.chosen, batch_size, progress)
+                vectors = own.join(own.of_views(pooled)).numpy()
         if normalize_embeddings:
             vectors = normalised_rows(vectors)
         vectors = vectors[0] if is_one else vectors
@@ -271,12 +264,10 @@ class Embedder:
     encode_query = encode
     encode_document = encode
 
-    def encode_views(
-        self, sentences: Iterable[Sentence], batch_size: int = BATCH_SIZE, progress: OnProgress | None = None
-    ) -> list[np.ndarray]:
+    def encode_views(self, sentences: Iterable[Sentence], progress: OnProgress | None = None) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view, also of those that ``encode`` leaves out; see ``encode``."""
         vectors, ready = self.sentence_vectors(every := range(len(self.views))), self.prepare(sentences, every)
-        return [view.numpy() for view in vectors.of_views(self._pooled(vectors, ready, every, batch_size, progress))]
+        return [view.numpy() for view in vectors.of_views(self._pooled(vectors, ready, every, BATCH_SIZE, progress))]
 
     def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
         """Join the vectors ``(n, width)`` of each view into ``(n, d)``, as ``encode`` does."""
@@ -312,19 +303,17 @@ class Embedder:
         chosen: Sequence[int],
         batch_size: int,
         progress: OnProgress | None,
-        poolings: Sequence[str] = (),
     ) -> dict[str, Tensor]:
         """What ``SentenceVectors.pool`` returns for prepared sentences, encoded in batches: ``(n, w)``, on the CPU."""
         if batch_size < 1:
             raise InputError(f"batch_size = {batch_size}: give at least 1")
-        poolings = poolings or [vectors.pooling]
-        encoders = [encoder for view in vectors.views for encoder in view]
-        pooled = {each.key(p): torch.empty(len(sentences), each.width(p)) for p in poolings for each in encoders}
+        encoders = [(each, pooling) for view in vectors.views for each in view for pooling in vectors.poolings]
+        pooled = {each.key(pooling): torch.empty(len(sentences), each.width(pooling)) for each, pooling in encoders}
 
         @torch.inference_mode()
         def encode(rows: np.ndarray) -> int:
-            encoded = self.encode_batch(chosen, [sentences[i] for i in rows], set(poolings) != {"vector"})
-            for key, found in vectors.pool(encoded, poolings).items():
+            encoded = self.encode_batch(chosen, [sentences[i] for i in rows], vectors.read_states)
+            for key, found in vectors.pool(encoded).items():
                 pooled[key][torch.from_numpy(rows)] = found.float().cpu()
             return len(rows)
 
@@ -357,11 +346,9 @@ class Embedder:
         return self.preparer.prepare(sentences, needs, self.limit)
 
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
-        """Attention weight of each word among the dependents of its head, for each attentive view.
+        """Attention weight of each word among the dependents of its head: ``(n,)`` of each sentence, by attentive view.
 
-        Returns:
-            For each attentive view (keyed by its name, plus the channel's if there are several), the weights ``(n,)``
-            of each sentence; empty if the run has no such views.
+        The key is the view's name, plus the channel's if there are several. A run without such views has none.
         """
         return {}
 
@@ -372,8 +359,8 @@ class Embedder:
         self, sentences: Sequence[ParsedSentence], progress: OnProgress | None = None
     ) -> dict[str, Components]:
         """Fit the components of all encoders and poolings on parsed sentences."""
-        every, plain = range(len(self.views)), SentenceVectors(self.encoders, Representation())
-        pooled = self._pooled(plain, sentences, every, BATCH_SIZE, progress, self.poolings)
+        plain = SentenceVectors(self.encoders, Representation(), poolings=self.poolings)
+        pooled = self._pooled(plain, sentences, range(len(self.views)), BATCH_SIZE, progress)
         return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
 
     def with_representation(self, **changes: Any) -> Self:
@@ -381,42 +368,33 @@ class Embedder:
 
         Raises InputError for an invalid value, or weights of more or fewer views than the run has.
         """
-        changed = copy.copy(self)
-        changed.representation = replaced("with_representation", self.representation, changes)
-        changed.representation.check_views(self.view_names)
-        return changed
+        representation = replaced("with_representation", self.representation, changes)
+        representation.check_views(self.view_names)
+        return self._changed(representation=representation)
 
     def for_similarity(self) -> Self:
         """The same run with its representation for similarity tasks."""
-        changed = copy.copy(self)
-        changed.representation = self.representation.for_similarity()
-        changed.members = [member.for_similarity() for member in self.members]
-        return changed
+        members = [member.for_similarity() for member in self.members]
+        return self._changed(representation=self.representation.for_similarity(), members=members)
 
     def with_limit(self, **changes: Any) -> Self:
         """The same run with another limit for sentences: ``max_tokens``, ``overlong`` or both; see ``load``."""
-        changed = copy.copy(self)
-        changed.limit = replaced("with_limit", self.limit, changes)
-        changed.members = [member.with_limit(**vars(changed.limit)) for member in self.members]
-        return changed
+        limit = replaced("with_limit", self.limit, changes)
+        return self._changed(limit=limit, members=[member.with_limit(**vars(limit)) for member in self.members])
 
     def with_precision(self, precision: str) -> Self:
         """The same run with another precision of its matrix products; see ``load``, which raises the same errors."""
         if precision not in PRECISIONS:
             raise InputError(f"unknown precision {precision!r}: choose one of {', '.join(PRECISIONS)}")
-        changed = copy.copy(self)
-        changed.precision = precision
-        changed.members = [member.with_precision(precision) for member in self.members]
-        return changed
+        return self._changed(precision=precision, members=[each.with_precision(precision) for each in self.members])
 
     def with_view(self, view: str) -> Self:
         """The same run, restricted to one of its ``view_names``; raises InputError if it has no such view."""
         if view not in self.view_names:
             place = f"{typed(self.run)}: " if self.run else ""
             raise InputError(f"{place}no view {view!r}: the run has {', '.join(self.view_names)}")
-        changed = self.with_representation(view_weights=(), similarity_view_weights=())
-        changed.only = self.view_names.index(view)
-        return changed
+        unweighted = self.with_representation(view_weights=(), similarity_view_weights=())
+        return unweighted._changed(only=self.view_names.index(view))
 
     @property
     def choice(self) -> Choice:
@@ -425,9 +403,13 @@ class Embedder:
 
     def with_choice(self, choice: Choice) -> Self:
         """The same run with the ``choice`` of another embedder of it."""
+        members = [each.with_choice(own) for each, own in zip(self.members, choice.members, strict=True)]
+        return self._changed(representation=choice.representation, only=choice.only, members=members)
+
+    def _changed(self, **attributes: Any) -> Self:
+        """A copy with other values of some attributes, which shares the encoders."""
         changed = copy.copy(self)
-        changed.representation, changed.only = choice.representation, choice.only
-        changed.members = [each.with_choice(own) for each, own in zip(self.members, choice.members, strict=True)]
+        vars(changed).update(attributes)
         return changed
 
     def save(self, folder: str | Path) -> None:
@@ -442,16 +424,15 @@ class Embedder:
     def push_to_hub(
         self, repo_id: str, *, private: bool = False, licence: str = "", card: str | Path | None = None
     ) -> str:
-        """Upload the run to the Hugging Face Hub, as ``structviews push`` does; what it leaves out is warned of.
+        """Upload the run to the Hugging Face Hub, as ``structviews push`` does, and return the URL of the commit.
+
+        What is left out is warned of.
 
         Args:
             repo_id: OWNER/NAME; the repository is created if necessary.
             private: whether a new repository is private.
             licence: licence identifier of the Hub, for the model card.
             card: file with a custom model card.
-
-        Returns:
-            The URL of the commit.
 
         Raises:
             InputError: as ``save``; if the run cannot be shared, or the Hub cannot be reached or refuses the upload.

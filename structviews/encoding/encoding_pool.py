@@ -66,8 +66,7 @@ class EncodingPool:
 
     engine: Engine
     run: Path
-    device: str
-    threads: int
+    load: Callable[[], Embedder]  # in another process
 
     def encode(
         self,
@@ -87,7 +86,7 @@ class EncodingPool:
         given_parser = embedder.preparer.parser_is_given
         all_sentences = embedder.prepare(sentences) if given_parser else listed(sentences)
         n = len(all_sentences)
-        counted = SharedProgress(0, n, progress or (lambda done, total: None))
+        counted = SharedProgress(0, n, progress)
         in_pieces = (all_sentences[piece] for piece in pieces(0, n, n, batch_size))
         try:
             with one_warning():
@@ -104,14 +103,12 @@ class EncodingPool:
     ) -> Iterator[np.ndarray]:
         """Vectors ``(m, d)`` of each of the ``pieces`` of ``m`` sentences, in order; some pieces are read ahead.
 
-        ``on_report`` is called with the number of sentences done since its last call. Errors are those of ``encode``; a
-        SentenceError has an index in its piece.
+        ``on_report`` is told how many more sentences are done. A SentenceError has an index in its piece.
         """
         if embedder.run != self.run:
             raise InputError(f"{embedder.run}: the pool was opened for another run, {self.run}: open one for this run")
         if embedder.choice.is_transductive:
             raise InputError("transductive = true: needs all sentences in one process: encode without a pool")
-        where = self.run, self.device, self.threads
         chosen = embedder.choice, embedder.limit, embedder.encodes_in
         tasks: deque[Task] = deque()
 
@@ -122,7 +119,7 @@ class EncodingPool:
         def begin() -> None:
             # Twice the others' capacity, as this process may end two or more pieces while the first is encoded.
             for piece in islice(in_pieces, 2 * self.engine.capacity() + 1 - len(tasks)):
-                result = self.engine.submit(encode_piece, where, chosen, batch_size, piece, on_report=on_report)
+                result = self.engine.submit(encode_piece, self.load, chosen, batch_size, piece, on_report=on_report)
                 tasks.append(Task(result, partial(here, piece)))
 
         try:
@@ -169,23 +166,22 @@ class Task:
 class SharedProgress:
     """Adds up how many sentences are done, from any thread; ``progress`` is called with that and the total."""
 
-    def __init__(self, done: int, total: int, progress: OnProgress):
+    def __init__(self, done: int, total: int, progress: OnProgress | None):
         self._done = float(done)
         self._total = total
         self._progress = progress
-        self._ended = False
         self._lock = Lock()
 
     def __call__(self, more: float) -> None:
         with self._lock:
             self._done += more
-            if not self._ended:
+            if self._progress:
                 self._progress(int(self._done), self._total)
 
     def end(self) -> None:
         """Pass on nothing more: after an error, other processes are still busy with pieces that they had begun."""
         with self._lock:
-            self._ended = True
+            self._progress = None
 
 
 def fill(shape: tuple[int, int], each: Iterator[np.ndarray]) -> np.ndarray:
@@ -221,30 +217,33 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
 
     Within it they and this process, which counts as one, share PyTorch's threads and the embedder's device.
 
-    Raises:
-        InputError: if the embedder has no folder that each process loads, or ``processes`` is below 1; within the
-            block, if a process died.
+    Raises InputError if the embedder has no folder that each process loads, or ``processes`` is below 1; within the
+    block, if a process died.
     """
     if processes < 1:
         raise InputError(f"processes = {processes}: give at least 1")
-    run, device, threads = embedder.folder, str(embedder.device), torch.get_num_threads()
+    run, threads = embedder.folder, torch.get_num_threads()
     each = max(1, threads // processes)
-    others = in_processes(processes - 1, partial(_load, run, device, each)) if processes > 1 else nullcontext(NO_OTHERS)
+    load = partial(_load, run, str(embedder.device), each)
+    others = in_processes(processes - 1, load) if processes > 1 else nullcontext(NO_OTHERS)
     torch.set_num_threads(each)
     try:
         with others as engine, reused():
-            yield EncodingPool(engine, run, device, each)
+            yield EncodingPool(engine, run, load)
     finally:
         torch.set_num_threads(threads)
 
 
 def encode_piece(
-    where: tuple[Path, str, int], chosen: tuple[Choice, WordLimit, str], batch_size: int, sentences: Sequence[Sentence]
+    load: Callable[[], Embedder],
+    chosen: tuple[Choice, WordLimit, str],
+    batch_size: int,
+    sentences: Sequence[Sentence],
 ) -> Encoded:
-    """Encode a piece in another process, which does nothing else; ``where`` are the arguments of ``_load``."""
+    """Encode a piece in another process, which does nothing else."""
     keep()
     choice, limit, precision = chosen
-    embedder = _load(*where).with_choice(choice).with_limit(**vars(limit)).with_precision(precision)
+    embedder = load().with_choice(choice).with_limit(**vars(limit)).with_precision(precision)
     return encoded(embedder, batch_size, sentences)
 
 

@@ -10,12 +10,11 @@ Shapes: n shared words, d dimensions of the file's vectors, t of the learnt ones
 """
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self, TypedDict, cast
+from typing import Any, NamedTuple, Self, TypedDict
 
 import numpy as np
 import torch
@@ -34,7 +33,6 @@ from structviews.runtime.files import writing
 from structviews.runtime.seals import damaged, read_tensors, write_arrays
 from structviews.runtime.terminal import OnProgress
 from structviews.views import VIEWS
-from structviews.views.view import Words
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
@@ -46,40 +44,10 @@ REMEDY = "run `structviews runs expand` again"
 
 
 class Notes(TypedDict):
-    """What the file says beside the maps; see ``Expansion``."""
+    """What the file of an expansion says beside the maps; see ``RunVectors``."""
 
     vectors: str
     fingerprint: str
-
-
-@dataclass(frozen=True)
-class Expansion:
-    """What a run stores of its expansion: path and fingerprint of the vector file, see ``WordVectors``, and the maps.
-
-    There is a map ``(d + 1, t)`` for each table of the trained channel; its last row is the intercept.
-    """
-
-    vectors: str
-    fingerprint: str
-    maps: list[Tensor]
-
-    def save(self, run: Path) -> None:
-        """Write the expansion to a run's folder, atomically."""
-        maps = {f"{TRAINED}.{i}": each for i, each in enumerate(self.maps)}
-        write_arrays(run / EXPANSION, maps, {"vectors": self.vectors, "fingerprint": self.fingerprint})
-
-    @classmethod
-    def load(cls, run: Path) -> Self | None:
-        """Read what ``save`` wrote; None if the run is not expanded, InputError if the file is damaged."""
-        path = run / EXPANSION
-        if not path.is_file():
-            return None
-        tensors, notes = read_tensors(path, REMEDY)
-        about: Notes = checked(notes, Notes, path, REMEDY)
-        maps = [tensors.get(f"{TRAINED}.{i}", torch.empty(0)) for i in range(len(tensors))]
-        if any(each.dtype != torch.float32 for each in maps):
-            raise damaged(path, "its maps are not of this run's words", REMEDY)
-        return cls(about["vectors"], about["fingerprint"], maps)
 
 
 class Fit(NamedTuple):
@@ -106,9 +74,8 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
 
     If the run has a fixed channel, the file must include its vectors, and is read from now on.
 
-    Raises:
-        InputError: if the run has no encoders of its own, or rounded word vectors, as a packed one; if the file has no
-            word vectors, shares too few words with the run, or differs from the vectors of its fixed channel.
+    Raises InputError if the run has no encoders of its own, or rounded word vectors, as a packed one; if the file has
+    no word vectors, shares too few words with the run, or differs from the vectors of its fixed channel.
     """
     if run_kind(run) not in ("trained", "random"):
         raise InputError(f"{run}: only trained and random runs can be expanded: expand each run before joining it")
@@ -145,7 +112,7 @@ def expand(run: Path, file: Path, progress: OnProgress | None = None) -> Report:
                 maps.append(torch.from_numpy(fit_map(inputs, learnt).astype(np.float32)))
                 left_out = r_squared(inputs[out], learnt[out], fit_map(inputs[~out], learnt[~out]))
                 fits.append(Fit(view, r_squared(inputs, learnt, maps[-1].numpy()), left_out))
-        Expansion(str(file.resolve()), vectors.fingerprint, maps).save(run)
+        RunVectors(run, file.resolve(), vectors.fingerprint, maps).save()
         known = vectors.find(set().union(*(vocabulary.words for vocabulary in vocabularies.values())))
         # Several of the run's words may be one of the file's, in lower case.
         return Report(len(vectors) - len(np.unique(known[known >= 0])), n_shared, fits)
@@ -162,39 +129,52 @@ def r_squared(inputs: np.ndarray, outputs: np.ndarray, affine: np.ndarray) -> fl
     return 1 - float(np.square(errors).sum() / np.square(outputs - outputs.mean(axis=0)).sum())
 
 
-class Lookup(Protocol):
-    """Where the vectors of words are looked up, such as an open ``WordVectors``."""
-
-    def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Which words are known, ``(n,)`` bool, and the vectors ``(known, d)``, float32, of these."""
-        ...
+# Which of some words are known, ``(n,)`` bool, and the vectors ``(known, d)``, float32, of these; ``WordVectors.read``.
+Lookup = Callable[[Sequence[str]], tuple[np.ndarray, np.ndarray]]
 
 
 class RunVectors:
     """The vector file of a run, opened when a word that the run does not store is first looked up.
 
-    If the file is missing or its fingerprint is another, it has no words, which is said once. Without ``maps``, see
-    ``Expansion``, only fixed vectors are looked up.
+    It is known by its fingerprint, see ``WordVectors``. If it is missing or has another one, it has no words, which is
+    said once. If the run was expanded from it, there is a map ``(d + 1, t)`` for each table of the trained channel,
+    whose last row is the intercept. Without maps, only fixed vectors are looked up.
     """
 
     def __init__(self, run: Path, path: Path, fingerprint: str, maps: Sequence[Tensor] = ()):
         self.maps = maps
-        self._run = run
         self.path = path
-        self._fingerprint = fingerprint
+        self.fingerprint = fingerprint
+        self._run = run
 
     def __reduce__(self) -> Any:
         # An embedder is pickled to the same bytes after use.
-        return type(self), (self._run, self.path, self._fingerprint, self.maps)
+        return type(self), (self._run, self.path, self.fingerprint, self.maps)
+
+    def save(self) -> None:
+        """Write the expansion to the run's folder, atomically."""
+        maps = {f"{TRAINED}.{i}": each for i, each in enumerate(self.maps)}
+        write_arrays(self._run / EXPANSION, maps, {"vectors": str(self.path), "fingerprint": self.fingerprint})
 
     @classmethod
-    def of(cls, run: Path, config: TrainConfig, parsed: Parsed) -> "RunVectors | None":
-        """The file that a run was expanded from, or else that of its fixed channel; None if it reads none."""
-        if expansion := Expansion.load(run):
-            return cls(run, Path(expansion.vectors), expansion.fingerprint, expansion.maps)
-        about = parsed.vectors
-        if FIXED not in config.words.channels or "fingerprint" not in about or about.get("packed"):
+    def of_expansion(cls, run: Path) -> Self | None:
+        """What ``save`` wrote; None if the run is not expanded, InputError if the file is damaged."""
+        path = run / EXPANSION
+        if not path.is_file():
             return None
+        tensors, notes = read_tensors(path, REMEDY)
+        about: Notes = checked(notes, Notes, path, REMEDY)
+        maps = [tensors.get(f"{TRAINED}.{i}", torch.empty(0)) for i in range(len(tensors))]
+        if any(each.dtype != torch.float32 for each in maps):
+            raise damaged(path, "its maps are not of this run's words", REMEDY)
+        return cls(run, Path(about["vectors"]), about["fingerprint"], maps)
+
+    @classmethod
+    def of(cls, run: Path, config: TrainConfig, parsed: Parsed) -> Self | None:
+        """The file that a run was expanded from, or else that of its fixed channel; None if it reads none."""
+        expansion, about = cls.of_expansion(run), parsed.vectors
+        if expansion or FIXED not in config.words.channels or "fingerprint" not in about or about.get("packed"):
+            return expansion
         return cls(run, located(Path(config.words.vectors), run), about["fingerprint"])
 
     @cached_property
@@ -206,7 +186,7 @@ class RunVectors:
             vectors = WordVectors.open(self.path)
         except (InputError, OSError) as error:
             return f"{self.path} cannot be read ({error})"
-        return vectors if vectors.fingerprint == self._fingerprint else f"{self.path} holds other vectors now"
+        return vectors if vectors.fingerprint == self.fingerprint else f"{self.path} holds other vectors now"
 
     @property
     def available(self) -> bool:
@@ -239,9 +219,9 @@ def located(path: Path, run: Path) -> Path:
 class ExtendedVocabulary(Vocabulary):
     """A vocabulary, whose words keep their ids, beside all words that a file has, or composes."""
 
-    def __init__(self, own: Vocabulary, file: Lookup):
+    def __init__(self, own: Vocabulary, read: Lookup):
         super().__init__(own.words, own.counts, own.uncased)
-        self._file = file
+        self._read = read
 
     def look_up(self, sentences: Sequence[Sequence[str]]) -> tuple[np.ndarray, np.ndarray | None]:
         """See ``Vocabulary``; the file is not asked for words of the vocabulary."""
@@ -251,7 +231,7 @@ class ExtendedVocabulary(Vocabulary):
         others = list(dict.fromkeys(words[i] for i in unknown.tolist() if words[i] != UNKNOWN))
         if not others:
             return ids, None
-        known, vectors = self._file.read(others)
+        known, vectors = self._read(others)
         if not len(vectors):
             return ids, None
         numbers = dict(zip(others, np.where(known, len(self.words) - 1 + np.cumsum(known), 0).tolist(), strict=True))
@@ -260,20 +240,19 @@ class ExtendedVocabulary(Vocabulary):
 
 
 def read_further_words(
-    model: Model, vocabularies: dict[str, Vocabulary], file: Lookup, maps: Sequence[Tensor] = ()
+    model: Model, vocabularies: dict[str, Vocabulary], read: Lookup, maps: Sequence[Tensor] = ()
 ) -> dict[str, Vocabulary]:
     """Let the fixed channel of a model read the words of a file, and the trained one too if there are ``maps``.
 
-    The tables of the trained channel get the maps, see ``Expansion``. Returns the vocabularies to encode with.
+    The tables of the trained channel get the maps, see ``RunVectors``. Returns the vocabularies to encode with.
     """
     found = dict(vocabularies)
-    for name, channel in model.each():
-        tables = cast("list[Words]", [*channel.words])
+    for name, channel in model.channels.items():
         if name == CONTEXTUAL or (name == TRAINED and not maps):
             continue
-        for table, affine in zip(tables, maps if name == TRAINED else [None], strict=True):
+        for table, affine in zip(channel.words, maps if name == TRAINED else [None], strict=True):
             table.affine = affine
-        found[name] = ExtendedVocabulary(vocabularies[name], file)
+        found[name] = ExtendedVocabulary(vocabularies[name], read)
     return found
 
 
@@ -287,10 +266,10 @@ def open_further_words(
     file = RunVectors.of(run, config, parsed)
     if file is None:
         if parsed.vectors.get("sub_words"):
-            vocabularies = read_further_words(model, vocabularies, load_sub_words(run, parsed.vectors["dim"]))
+            vocabularies = read_further_words(model, vocabularies, load_sub_words(run, parsed.vectors["dim"]).read)
         return vocabularies, None
     if file.maps:
-        widths = [table.dim for table in cast("list[Words]", [*dict(model.each())[TRAINED].words])]
+        widths = [table.dim for table in model.channels[TRAINED].words]
         if [each.shape for each in file.maps] != [(len(file.maps[0]), width) for width in widths]:
             raise damaged(run / EXPANSION, "its maps are not of this run's words", REMEDY)
-    return read_further_words(model, vocabularies, file, file.maps), file
+    return read_further_words(model, vocabularies, file.read, file.maps), file

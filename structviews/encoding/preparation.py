@@ -69,9 +69,8 @@ class Preparer:
     ) -> list[ParsedSentence]:
         """The sentences with the structures ``needs`` (``tokens``, ``dependency``, ``constituency``).
 
-        Raises:
-            SentenceError: if one is not a sentence, is longer than the limit, or cannot be parsed.
-            InputError: if ``sentences`` are not sentences at all, or the parser is not installed.
+        Raises SentenceError if one is not a sentence, is longer than the limit, or cannot be parsed; InputError if
+        ``sentences`` are not sentences at all, or the parser is not installed.
         """
         needs, inputs = frozenset(needs), listed(sentences)
         cut: set[int] = set()  # indices of the sentences that were cut
@@ -179,9 +178,7 @@ def warn_if_another(parser: Mapping[str, Any], trained_with: Mapping[str, Any]) 
 def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
     """Sentences from any iterable as a list.
 
-    Raises:
-        SentenceError: for the first that is not a sentence.
-        InputError: if they are a single string, a table, or nothing that holds sentences.
+    Raises SentenceError for the first that is not one; InputError for a string, a table, or what holds no sentences.
     """
     if isinstance(sentences, str):
         raise InputError(f"{sentences[:40]!r}: give a list of sentences, not one string")

@@ -36,6 +36,7 @@ ITERATIONS = 12
 OVERSAMPLING = 8
 
 Vectors = np.ndarray | Tensor | Sequence[np.ndarray] | Sequence[Tensor]
+ByView = list[list[Encoded]]  # what the encoders of each view and channel return, see ``View.forward``
 
 
 @dataclass(frozen=True)
@@ -137,13 +138,16 @@ def reference_sentences(corpus: ParsedCorpus, rows: np.ndarray) -> list[ParsedSe
 
 
 class SentenceVectors(nn.Module):
-    """Makes sentences' vectors of what the encoders of some views return; it has nothing to learn.
+    """Makes sentences' vectors of what the encoders of some views return: ``pool``, then ``of_views``, then ``join``.
+
+    It has nothing to learn.
 
     Args:
         views: the encoders of each view, one per channel; their vectors are concatenated.
         representation: how to pool, post-process and join.
         weights: of the views, by which their vectors are scaled, or weighted in the average. By default 1 each.
         components: to remove, by ``Encoder.key``; a transductive representation fits ``count`` of them itself.
+        poolings: that ``pool`` makes vectors of; by default that of the representation.
     """
 
     def __init__(
@@ -153,11 +157,14 @@ class SentenceVectors(nn.Module):
         weights: Sequence[float] = (),
         components: Mapping[str, Components] = MappingProxyType({}),
         count: int = 1,
+        poolings: Sequence[str] = (),
     ):
         super().__init__()
         self.views = views
         self.representation = representation
         self.pooling = representation.pooling
+        self.poolings = poolings or (self.pooling,)
+        self.read_states = set(self.poolings) != {"vector"}
         self.weights = weights or [1.0] * len(views)
         self.count = count
         if representation.remove_component and not representation.transductive:
@@ -165,16 +172,13 @@ class SentenceVectors(nn.Module):
                 for field, tensor in components[key]._asdict().items():
                     self.register_buffer(_buffer(key, field), tensor, persistent=False)
 
-    def pool(self, encoded: Sequence[Sequence[Encoded]], poolings: Sequence[str] = ()) -> dict[str, Tensor]:
-        """What the encoders of each view and channel returned as vectors ``(B, w)``, by ``Encoder.key``.
-
-        They are pooled by each of ``poolings``; by default by that of the representation.
-        """
+    def pool(self, encoded: ByView) -> dict[str, Tensor]:
+        """What the encoders returned as vectors ``(B, w)``, by ``Encoder.key``."""
         return {
             encoder.key(pooling): encoder.pool(each, pooling)
             for encoders, channels in zip(self.views, encoded, strict=True)
             for encoder, each in zip(encoders, channels, strict=True)
-            for pooling in poolings or [self.pooling]
+            for pooling in self.poolings
         }
 
     def of_views(self, pooled: Mapping[str, Tensor]) -> list[Tensor]:
@@ -201,10 +205,6 @@ class SentenceVectors(nn.Module):
             return torch.cat([v if w == 1 else v * w for v, w in zip(views, self.weights, strict=True)], dim=1)
         units = [F.normalize(view, dim=1) * weight for view, weight in zip(views, self.weights, strict=True)]
         return torch.stack(units).sum(dim=0) / sum(self.weights)
-
-    def forward(self, pooled: Mapping[str, Tensor]) -> Tensor:
-        """Sentences' vectors ``(n, d)``, from what ``pool`` returned."""
-        return self.join(self.of_views(pooled))
 
 
 def _buffer(key: str, field: str) -> str:
@@ -247,8 +247,7 @@ def check_finite(vectors: np.ndarray) -> None:
 def cosines(first: Vectors, second: Vectors) -> Tensor:
     """Cosines ``(m, n)`` of all vectors ``(m, d)`` with all vectors ``(n, d)``; one vector ``(d,)`` counts as a row.
 
-    Raises:
-        InputError: if they are not vectors, or their dimensions differ.
+    Raises InputError if they are not vectors, or their dimensions differ.
     """
     a, b = _of_length_one(first, second)
     return torch.atleast_2d(a) @ torch.atleast_2d(b).T
@@ -257,8 +256,7 @@ def cosines(first: Vectors, second: Vectors) -> Tensor:
 def cosines_of_pairs(first: Vectors, second: Vectors) -> Tensor:
     """Cosines ``(n,)`` of the vectors ``(n, d)`` with those of the same place in ``(n, d)``; of two ``(d,)``, a number.
 
-    Raises:
-        InputError: if they are not vectors, or their shapes differ.
+    Raises InputError if they are not vectors, or their shapes differ.
     """
     a, b = _of_length_one(first, second)
     if a.shape != b.shape and min(a.ndim, b.ndim) > 1:

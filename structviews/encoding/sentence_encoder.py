@@ -73,7 +73,7 @@ class SentenceEncoder(nn.Module):
         self.members = nn.ModuleList(SentenceEncoder(embedder.members[i], trainable) for i in chosen)
         if self.model is not None:
             self.model.requires_grad_(trainable)
-            for _, channel in self.model.each():  # parameters used only by an objective never require gradients
+            for channel in self.model.channels.values():  # parameters used only by an objective never require gradients
                 channel.objective.requires_grad_(trainable and bool(channel.objective.extra_names))
             for table in self.model.modules():
                 if isinstance(table, WordTable):
@@ -132,7 +132,7 @@ class SentenceEncoder(nn.Module):
         ready = (sentences if isinstance(sentences, Prepared) else self.collate(sentences)).to(self.device)
         if not ready.sentences:
             return torch.empty(0, self.dim, device=self.device)
-        chosen, states = self.embedder.chosen, self.vectors.pooling != "vector"
+        chosen, states = self.embedder.chosen, self.vectors.read_states
         if self.members:
             encoded = [[Encoded(member(own))] for member, own in zip(self.members, ready.members, strict=True)]
         elif self.model is not None and ready.batch is not None:
@@ -140,7 +140,7 @@ class SentenceEncoder(nn.Module):
         else:
             encoded = self.embedder.encode_batch(chosen, ready.sentences, states)
         pooled = {key: each.to(self.device) for key, each in self.vectors.pool(encoded).items()}
-        return self.vectors(pooled)
+        return self.vectors.join(self.vectors.of_views(pooled))
 
     def save(self, folder: str | Path) -> None:
         """Save as a run with the current weights, without training state, logs and scores.

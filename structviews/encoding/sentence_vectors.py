@@ -45,8 +45,7 @@ def read_sentences(file: Path) -> dict[Tokens, int]:
 def read_vectors(file: Path) -> tuple[dict[Tokens, int], np.ndarray]:
     """Read the sentences of ``X.txt`` with their rows, and memory-map ``X.npy`` ``(n, d)``; no pickles.
 
-    Raises:
-        InputError: if it is not an array of finite floating-point numbers with one row per sentence.
+    Raises InputError if it is not an array of finite floating-point numbers with one row per sentence.
     """
     if file.suffix != ".npy":
         raise InputError(f"{file}: not a .npy file: save the vectors with numpy.save")

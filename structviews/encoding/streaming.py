@@ -81,8 +81,7 @@ def sentence_in(line: str) -> str:
 def open_text(source: Path | None, skip_blank: bool = False) -> Iterator[Text]:
     """Open a text, or standard input if it is None, checking and counting its lines in one pass.
 
-    Raises:
-        InputError: if the text cannot be read, is not UTF-8, has no sentence, or has a blank line that is not skipped.
+    Raises InputError if it cannot be read, is not UTF-8, has no sentence, or has a blank line that is not skipped.
     """
     name = str(source) if source else "standard input"
     try:
@@ -135,9 +134,8 @@ def encode_text(
     or the embedder was given a parser, which others do not have. ``progress`` is called from several threads, one at a
     time.
 
-    Raises:
-        InputError: if a line cannot be encoded, or ``out`` has an unfinished encoding of another text, run,
-            representation, precision or word limit. Lines that are too long by their white space are found first.
+    Raises InputError if a line cannot be encoded, or ``out`` has an unfinished encoding of something else. Lines that
+    are too long by their white space are found first.
     """
     line, n_words = text.longest
     if embedder.limit.overlong == RAISE and n_words > embedder.limit.max_tokens:

@@ -18,11 +18,7 @@ CUT, RAISE = "cut", "raise"
 
 @dataclass(frozen=True)
 class WordLimit(Settings):
-    """The longest sentence that is encoded; the time and memory of a parser grow with the square of its words.
-
-    Raises:
-        InputError: for an unknown value.
-    """
+    """The longest sentence that is encoded; the time and memory of a parser grow with the square of its words."""
 
     max_tokens: int = setting(500, "Encode sentences of at most this many words.", least=1)
     overlong: str = setting(

@@ -110,9 +110,8 @@ class Parses:
         """One of the sentences, all of which have tags and both trees, checked when the corpus was read."""
         n, start = int(self.lengths[index]), int(self.starts[index])
         words, inner, nodes = slice(start, start + n), slice(start - index, start - index + n - 1), 2 * start - index
-        tokens, tags, relations = (
-            tuple(column.names[column.ids[words]]) for column in (self.words, self.tags, self.relations)
-        )
+        columns = (self.words, self.tags, self.relations)
+        tokens, tags, relations = (tuple(column.names[column.ids[words]]) for column in columns)
         heads, left, right = (tuple(each.tolist()) for each in (self.heads[words], self.left[inner], self.right[inner]))
         labels = tuple(self.labels.names[self.labels.ids[nodes : nodes + 2 * n - 1]])
         return ParsedSentence.unchecked(tokens, tags, heads, relations, left, right, labels)

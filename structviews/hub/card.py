@@ -22,11 +22,6 @@ from structviews.runtime.wording import as_block, as_code, as_text
 from structviews.words import CONTEXTUAL
 
 
-def model_name(repo: str) -> str:
-    """The model's name in a repository name."""
-    return repo.rpartition("/")[2]
-
-
 def model_card(
     run: Path,
     repo: str,
@@ -56,7 +51,7 @@ def model_card(
     from huggingface_hub import ModelCardData  # noqa: PLC0415 - an extra
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
 
-    parts = list(map(_part, trained_parts(run)))
+    name, parts = repo.rpartition("/")[2], list(map(_part, trained_parts(run)))
     compared = []
     for baseline in baselines:
         settings = read_settings(baseline)
@@ -70,7 +65,7 @@ def model_card(
         library_name="structviews",
         pipeline_tag="sentence-similarity",
         tags=["structviews", "sentence-embeddings", "feature-extraction", *dict.fromkeys(run_views(run))],
-        model_name=model_name(repo),
+        model_name=name,
         eval_results=_evaluations(run) or None,
     )
     environment = Environment(
@@ -80,7 +75,7 @@ def model_card(
     template = environment.from_string(files("structviews.hub").joinpath("model_card.md").read_text("utf-8"))
     return template.render(
         header=header.to_yaml(),
-        name=model_name(repo),
+        name=name,
         repo=repo,
         bundled=bundled,
         views=run_views(run),

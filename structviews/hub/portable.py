@@ -37,21 +37,9 @@ from structviews.words import CONTEXTUAL, FIXED
 CARD = "README.md"
 # Titles of one source and licence that the summary names; of more, what they have in common.
 NAMED = 3
-# Kinds of runs whose folders are self-contained.
-TRAINED_KINDS = ("trained", "random")
 PARTS = (CONFIG, WEIGHTS, COMPONENTS, SUB_WORDS, ENCODER, SOURCES, WORDS)
 # The same as filters for the Hub, whose * also matches "/" and so covers joins of joins.
 PATTERNS = [CARD, "results*.json", *PARTS, *(f"{MEMBERS}/*/{part}" for part in PARTS)]
-
-
-def members(run: Path) -> list[Path]:
-    """The folders of a joined run's members, which are inside it; empty for other runs."""
-    if run_kind(run) != JOINED:
-        return []
-    names = read_settings(run).get("members")
-    if not isinstance(names, list) or not all(isinstance(name, str) and _is_name(name) for name in names):
-        raise InputError(f"{run / CONFIG}: members = {names!r}: not folder names: join the runs again")
-    return [run / MEMBERS / name for name in names]
 
 
 def _is_name(name: str) -> bool:
@@ -65,14 +53,17 @@ def trained_parts(run: Path) -> list[Path]:
 
 def runs_in(run: Path) -> Iterator[Path]:
     """The folders of a run and, recursively, of its members; raises InputError if one depends on files elsewhere."""
-    if (kind := run_kind(run)) not in (*TRAINED_KINDS, JOINED):
+    if (kind := run_kind(run)) not in ("trained", "random", JOINED):
         raise InputError(
             f"{run}: a run of kind {kind!r} reads a file outside its folder: give a run made by train, join or "
             "baseline random"
         )
     yield run
-    for member in members(run):
-        yield from runs_in(member)
+    names = read_settings(run).get("members") if kind == JOINED else []
+    if not isinstance(names, list) or not all(isinstance(name, str) and _is_name(name) for name in names):
+        raise InputError(f"{run / CONFIG}: members = {names!r}: not folder names: join the runs again")
+    for name in names:
+        yield from runs_in(run / MEMBERS / name)
 
 
 def stage(run: Path, folder: Path) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
-from structviews.hub.card import model_card, model_name
+from structviews.hub.card import model_card
 from structviews.hub.portable import CARD, PATTERNS, check_arrived, stage, vectors_left
 from structviews.runs import RUNS
 from structviews.runs.bundled import is_bundled, or_bundled, run_folder
@@ -50,7 +50,7 @@ def push(
     """
     api = _api(repo, writes=not dry_run)
     with TemporaryDirectory(prefix="structviews-") as temporary:
-        folder = Path(temporary) / model_name(repo)
+        folder = Path(temporary) / repo.rpartition("/")[2]
         notes = [*stage(run, folder), *vectors_left(run)]
         try:
             text = card.read_text("utf-8") if card else ""
@@ -83,7 +83,7 @@ def pull(repo: str, out: Path | None = None, *, revision: str | None = None) -> 
         out: folder to create; ``runs/NAME`` by default.
         revision: a branch, a tag or a commit; the newest commit by default.
     """
-    out = out or RUNS / model_name(repo)
+    out = out or RUNS / repo.rpartition("/")[2]
     if is_bundled(source := run_folder(repo)):
         if revision is not None:
             raise InputError(f"--revision {revision}: bundled models have no revisions: leave it out")

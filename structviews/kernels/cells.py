@@ -3,7 +3,7 @@
 A cell is one file with a subclass of ``TreeCell``. Its equations take all nodes of a level at once, so they are
 written once and run four ways: level by level in training (``run_levels``), over merged trees in encoding
 (``run_merged``), node by node as the reference (``run_nodes``), and as messages in DGL. A cell may also have passes
-written by hand, which give the same faster and register themselves in ``LEVEL_PASSES`` and ``MERGED_PASSES``.
+written by hand, which give the same faster, see ``dispatch``.
 
 Here too: how cells and other modules begin, by default with Xavier weights and zero biases (structured views 4.1).
 
@@ -13,6 +13,7 @@ size; M nodes of a level with K children in all.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from structviews.batches.trees import Level, NodeRows, Pairs, SharedTrees, TreeBatch, blocks
-from structviews.kernels.steps import sums_by_group
+from structviews.kernels.steps import Function, sums_by_group
 from structviews.runtime.products import ROWS
 
 # What goes from a node to its parent: the hidden state ``(M, H)``, and whatever else the cell has.
@@ -31,26 +32,23 @@ State = tuple[Tensor, ...]
 Results = tuple[Tensor, Tensor, Tensor | None]
 
 
+@dataclass(eq=False)
 class Children:
     """The children of the M nodes of a level, K in all.
 
-    Args:
+    Attributes:
         states: ``(K, H)`` each; in a binary tree a left child stands before its right one.
         count: M.
         parent: ``(K,)`` the parent of each among the M nodes.
-        add: sums ``(M, D)`` of ``(K, D)`` over the children of each node.
-
-    Attributes:
-        states: as given.
+        add: sums ``(M, D)`` of ``(K, D)`` over the children of each node, without gradients.
         attention: ``(K,)`` what ``softmax`` returned last; None if the cell does not weigh its children.
     """
 
-    def __init__(self, states: State, count: int, parent: Tensor, add: Callable[[Tensor], Tensor]):
-        self.states = states
-        self.attention: Tensor | None = None
-        self._count = count
-        self._parent = parent
-        self._add = add
+    states: State
+    count: int
+    parent: Tensor
+    add: Callable[[Tensor], Tensor]
+    attention: Tensor | None = None
 
     @property
     def pairs(self) -> list[Tensor]:
@@ -59,25 +57,23 @@ class Children:
 
     def sum(self, values: Tensor) -> Tensor:
         """Sums ``(M, D)`` of ``values (K, D)`` over the children of each node."""
-        return _Sum.apply(values, self._parent, self._add)
+        return _Sum.apply(values, self.parent, self.add)
 
     def of_parent(self, values: Tensor) -> Tensor:
         """For each child the row ``(K, D)`` of its parent in ``values (M, D)``."""
-        return values.index_select(0, self._parent)
+        return values.index_select(0, self.parent)
 
     def softmax(self, scores: Tensor) -> Tensor:
         """Weights ``(K,)`` from ``scores (K,)``; those of one node's children add up to 1."""
-        lowest = scores.new_full((self._count,), -torch.inf)
-        largest = lowest.scatter_reduce(0, self._parent, scores.detach(), "amax")
+        lowest = scores.new_full((self.count,), -torch.inf)
+        largest = lowest.scatter_reduce(0, self.parent, scores.detach(), "amax")
         weights = (scores - self.of_parent(largest)).exp()
         self.attention = weights / self.of_parent(self.sum(weights[:, None]))[:, 0]
         return self.attention
 
 
-class _Sum(torch.autograd.Function):
+class _Sum(Function):
     """Sums over children, which the caller knows the fastest way to."""
-
-    apply: ClassVar[Callable[..., Tensor]]
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, parent: Tensor, add: Callable[[Tensor], Tensor]) -> Tensor:
@@ -107,11 +103,6 @@ class TreeCell(nn.Module, ABC):
         """``(L, P)`` what each label of ``corpus.relations`` adds to ``of_words``; only of a labelled cell."""
         raise NotImplementedError
 
-    @property
-    def kind(self) -> str:
-        """The kind of trees that it takes, see ``View.needs``."""
-        return "constituency" if self.binary else "labelled" if self.labelled else "dependency"
-
     @abstractmethod
     def leaf(self, x: Tensor) -> State:
         """The states of leaves from their rows ``x (M, P)`` of ``of_words``."""
@@ -125,15 +116,7 @@ class TreeCell(nn.Module, ABC):
         return []
 
 
-# Passes written by hand, which take what ``run_levels`` and ``run_merged`` take, by the cell's own class, as a subclass
-# may have other equations.
-LEVEL_PASSES: dict[type[TreeCell], Callable[[Any, Tensor, NodeRows, TreeBatch], Results]] = {}
-MERGED_PASSES: dict[type[TreeCell], Callable[[Any, Tensor, SharedTrees], Tensor]] = {}
-
-
-class _OfPairs(torch.autograd.Function):
-    apply: ClassVar[Callable[..., Tensor]]
-
+class _OfPairs(Function):
     @staticmethod
     def forward(ctx: Any, of_words: Tensor, of_labels: Tensor, pairs: Pairs) -> Tensor:
         ctx.pairs = pairs
@@ -164,9 +147,7 @@ def inputs_in_text(cell: TreeCell, vectors: Tensor, trees: TreeBatch) -> Tensor:
     return of_words if trees.labels is None else of_words + cell.of_labels()[trees.labels]
 
 
-class _Tanh(torch.autograd.Function):
-    apply: ClassVar[Callable[..., Tensor]]
-
+class _Tanh(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         result = torch.sigmoid(-2 * x).mul_(-2).add_(1)
@@ -210,14 +191,12 @@ class _Level(NamedTuple):
     attention: Tensor | None
 
 
-class _Levels(torch.autograd.Function):
+class _Levels(Function):
     """A cell over a batch of trees.
 
     Autograd records each level by itself; states go up, and their gradients down, through one buffer for all nodes.
     Recorded as one graph, every level would copy the states of all levels below it.
     """
-
-    apply: ClassVar[Callable[..., tuple[Tensor, Tensor, Tensor]]]
 
     @staticmethod
     def forward(
@@ -232,7 +211,7 @@ class _Levels(torch.autograd.Function):
             at, nodes, edges = (rows.at(level), level.nodes, level.edges) if level else (leaves, none, none)
             x = words.detach().index_select(0, rows.words[at]).requires_grad_(records)
             below = tuple(each.index_select(0, children[edges]).requires_grad_(records) for each in buffers)
-            family = Children(below, nodes.stop - nodes.start, level.parent, _adder(trees, level)) if level else None
+            family = Children(below, nodes.stop - nodes.start, level.parent, partial(_add, level)) if level else None
             with torch.set_grad_enabled(records):
                 state = cell.node(x, family) if family else cell.leaf(x)
             if not buffers:
@@ -286,19 +265,15 @@ class _Levels(torch.autograd.Function):
         return None, None, None, sums_by_group(d_x, rows.by_word, rows.word_starts), *d_weights
 
 
-def _adder(trees: TreeBatch, level: Level) -> Callable[[Tensor], Tensor]:
-    """The sum over each node's children in a level."""
-
-    def add(values: Tensor) -> Tensor:
-        if trees.sides:
-            return values.view(-1, 2, values.shape[1]).sum(dim=1)
-        first, *others = values.split(level.siblings)
-        total: Tensor = first.clone()
-        for each in others:  # the second children, the third ones, ...
-            total[: len(each)] += each
-        return total
-
-    return add
+def _add(level: Level, values: Tensor) -> Tensor:
+    """The sum ``(M, D)`` of ``values (K, D)`` over each node's children in a level."""
+    if level.sides:
+        return values.view(-1, 2, values.shape[1]).sum(dim=1)
+    first, *others = values.split(level.siblings)
+    total: Tensor = first.clone()
+    for each in others:  # the second children, the third ones, ...
+        total[: len(each)] += each
+    return total
 
 
 @torch.no_grad()

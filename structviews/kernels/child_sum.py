@@ -9,8 +9,7 @@ labels), H hidden size, X input size. Letters as in Tai et al. 2015 (eqs. 2-8), 
 views 3.2.
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from torch.nn.functional import linear
 
 from structviews.batches.trees import NodeRows, TreeBatch
 from structviews.kernels import steps
-from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state, of_pairs, xavier
+from structviews.kernels.cells import Children, Results, State, TreeCell, lstm_state, of_pairs, xavier
 
 
 class ChildSumCell(TreeCell):
@@ -117,9 +116,6 @@ def level_pass(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeB
     return states, roots.to(vectors.dtype), attention
 
 
-LEVEL_PASSES[ChildSumCell] = level_pass
-
-
 class _Buffers(NamedTuple):
     """Results of the forward pass for all rows, inner nodes and edges."""
 
@@ -132,15 +128,13 @@ class _Buffers(NamedTuple):
     forget: Tensor  # (E, H) activations of the forget gates
 
 
-class _ChildSum(torch.autograd.Function):
+class _ChildSum(steps.Function):
     """The cell over a batch of trees; all tensors have the dtype of the products.
 
     ``of_words (U, 3H)`` are a word's parts of i, o, u (folded), ``own_of_words (U, (1 or 2) H)`` that of f and, with
     attention, the query; ``w_sum (3H, H)`` maps the sum of the children's states to i, o, u (folded);
     ``w_send ((1 or 2) H, H)`` a child's state to its part of the forget gate and, with attention, its key.
     """
-
-    apply: ClassVar[Callable[..., tuple[Tensor, Tensor, Tensor | None]]]
 
     @staticmethod
     def forward(

@@ -6,11 +6,18 @@ from dataclasses import dataclass
 from torch import Tensor
 from torch.nn.functional import embedding
 
-import structviews.kernels.inference  # noqa: F401 - registers its passes
 from structviews.batches.batch import Batch, WordIds
 from structviews.batches.trees import NodeRows, SharedTrees
-from structviews.kernels import BACKENDS, message_passing
-from structviews.kernels.cells import LEVEL_PASSES, MERGED_PASSES, Results, TreeCell, run_levels, run_merged, run_nodes
+from structviews.kernels import BACKENDS, child_sum, inference, message_passing, nary
+from structviews.kernels.cells import Results, TreeCell, run_levels, run_merged, run_nodes
+
+# Passes written by hand, which take what ``run_levels`` and ``run_merged`` take, by the cell's own class, as a subclass
+# may have other equations.
+LEVEL_PASSES: dict[type[TreeCell], Callable[..., Results]] = {
+    child_sum.ChildSumCell: child_sum.level_pass,
+    nary.BinaryCell: nary.level_pass,
+}
+MERGED_PASSES: dict[type[TreeCell], Callable[..., Tensor]] = dict.fromkeys(LEVEL_PASSES, inference.merged_pass)
 
 
 @dataclass(frozen=True)
@@ -52,11 +59,12 @@ def run(cell: TreeCell, vectors: Tensor, ids: WordIds, batch: Batch, backend: st
     """
     if backend not in BACKENDS:
         raise ValueError(f"unknown tree backend {backend!r}: choose one of {', '.join(BACKENDS)}")
-    rows: NodeRows | SharedTrees | None = getattr(ids, cell.kind)
+    kind = "constituency" if cell.binary else "labelled" if cell.labelled else "dependency"
+    rows: NodeRows | SharedTrees | None = getattr(ids, kind)
     if isinstance(rows, SharedTrees):
         states = MERGED_PASSES.get(type(cell), run_merged)(cell, vectors, rows)
         return TreeStates(states.index_select(0, rows.roots), None, states, rows.of_nodes)
-    trees = batch.trees(cell.kind)
+    trees = batch.trees(kind)
     if backend == "level":
         assert rows is not None
         states, roots, attention = LEVEL_PASSES.get(type(cell), run_levels)(cell, vectors, rows, trees)

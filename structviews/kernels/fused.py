@@ -120,6 +120,20 @@ def _kernel(function: Callable[..., Any]) -> Any:
 
 
 @triton.jit
+def _place(size: tl.constexpr, width: tl.constexpr):
+    """The program's node and ``width`` columns, and which of these there are."""
+    node = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * width + tl.arange(0, width)
+    return node, column, column < size
+
+
+@triton.jit
+def _next(edge, counts, n_nodes):
+    """The edge to the next child, where it stands how many nodes have one, and that number."""
+    return edge + n_nodes, counts + 1, tl.load(counts + 1)
+
+
+@triton.jit
 def _row(pointer, row, stride, aligned: tl.constexpr):
     start = pointer + row * stride
     if aligned:
@@ -139,11 +153,22 @@ def _state(c, o):
 
 
 @triton.jit
-def _gradients(i, o, s, c, dh, dc):
-    """Gradients of the pre-activations of i, o, s, and the full gradient of the cell."""
-    t = _sigmoid(c)
+def _close_node(at_gates, at_c, at_d_h, at_d_c, at_d_gates, inside, size: tl.constexpr, dtype: tl.constexpr):
+    """Gradients of the pre-activations of i, o, s, and the full gradient of the cell, which is returned too."""
+    i = tl.load(at_gates, inside).to(dtype)
+    o = tl.load(at_gates + size, inside).to(dtype)
+    s = tl.load(at_gates + 2 * size, inside).to(dtype)
+    cell = tl.load(at_c, inside)
+    dh = tl.load(at_d_h, inside).to(dtype)
+    dc = tl.load(at_d_c, inside)
+    t = _sigmoid(cell)
     dc -= 2 * dh * o * t * (1 - t)
-    return dc * (4 * s - 2) * i * (1 - i), dh * (1 - 2 * t) * o * (1 - o), 4 * dc * i * s * (1 - s), dc
+    d_i, d_o, d_s = dc * (4 * s - 2) * i * (1 - i), dh * (1 - 2 * t) * o * (1 - o), 4 * dc * i * s * (1 - s)
+    tl.store(at_d_c, dc, inside)
+    tl.store(at_d_gates, d_i, inside)
+    tl.store(at_d_gates + size, d_o, inside)
+    tl.store(at_d_gates + 2 * size, d_s, inside)
+    return dc
 
 
 @_kernel
@@ -151,9 +176,7 @@ def _open(
     gates, c, h, gates_stride, c_stride, h_stride,
     size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
+    node, column, inside = _place(size, block)
     dtype: tl.constexpr = c.dtype.element_ty
     at_gates = _row(gates, node, gates_stride, aligned) + column
     at_c = _row(c, node, c_stride, aligned) + column
@@ -182,9 +205,7 @@ def _open_pairs(
     sent, c, gates, cells, h, sent_stride, c_stride, gates_stride, cells_stride, h_stride, children,
     size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
+    node, column, inside = _place(size, block)
     dtype: tl.constexpr = c.dtype.element_ty
     left = tl.load(children + 2 * node)
     right = tl.load(children + 2 * node + 1)
@@ -208,23 +229,14 @@ def _close(
     gates, c, d_h, d_c, d_gates, gates_stride, c_stride, d_h_stride, d_c_stride, d_gates_stride,
     size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
+    node, column, inside = _place(size, block)
     dtype: tl.constexpr = c.dtype.element_ty
     at_gates = _row(gates, node, gates_stride, aligned) + column
     at_d_gates = _row(d_gates, node, d_gates_stride, aligned) + column
     at_d_c = _row(d_c, node, d_c_stride, aligned) + column
-    i = tl.load(at_gates, inside).to(dtype)
-    o = tl.load(at_gates + size, inside).to(dtype)
-    s = tl.load(at_gates + 2 * size, inside).to(dtype)
-    cell = tl.load(_row(c, node, c_stride, aligned) + column, inside)
-    dh = tl.load(_row(d_h, node, d_h_stride, aligned) + column, inside).to(dtype)
-    d_i, d_o, d_s, dc = _gradients(i, o, s, cell, dh, tl.load(at_d_c, inside))
-    tl.store(at_d_c, dc, inside)
-    tl.store(at_d_gates, d_i, inside)
-    tl.store(at_d_gates + size, d_o, inside)
-    tl.store(at_d_gates + 2 * size, d_s, inside)
+    at_c = _row(c, node, c_stride, aligned) + column
+    at_d_h = _row(d_h, node, d_h_stride, aligned) + column
+    _close_node(at_gates, at_c, at_d_h, at_d_c, at_d_gates, inside, size, dtype)
 
 
 @_kernel
@@ -233,23 +245,14 @@ def _close_pairs(
     c_stride, gates_stride, cells_stride, d_h_stride, d_c_stride, d_gates_stride, below_stride, children,
     size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
+    node, column, inside = _place(size, block)
     dtype: tl.constexpr = c.dtype.element_ty
     at_gates = _row(gates, node, gates_stride, aligned) + column
     at_d_gates = _row(d_gates, node, d_gates_stride, aligned) + column
     at_d_c = _row(d_c, node, d_c_stride, aligned) + column
-    i = tl.load(at_gates, inside).to(dtype)
-    o = tl.load(at_gates + size, inside).to(dtype)
-    s = tl.load(at_gates + 2 * size, inside).to(dtype)
-    cell = tl.load(_row(cells, node, cells_stride, aligned) + column, inside)
-    dh = tl.load(_row(d_h, node, d_h_stride, aligned) + column, inside).to(dtype)
-    d_i, d_o, d_s, dc = _gradients(i, o, s, cell, dh, tl.load(at_d_c, inside))
-    tl.store(at_d_c, dc, inside)
-    tl.store(at_d_gates, d_i, inside)
-    tl.store(at_d_gates + size, d_o, inside)
-    tl.store(at_d_gates + 2 * size, d_s, inside)
+    at_c = _row(cells, node, cells_stride, aligned) + column
+    at_d_h = _row(d_h, node, d_h_stride, aligned) + column
+    dc = _close_node(at_gates, at_c, at_d_h, at_d_c, at_d_gates, inside, size, dtype)
     for side in tl.static_range(2):
         f = tl.load(at_gates + (3 + side) * size, inside).to(dtype)
         child = tl.load(children + 2 * node + side)
@@ -264,9 +267,7 @@ def _sum(
     sent_stride, own_forget_stride, h_stride, c_stride, forget_stride, h_sum_stride, c_sum_stride,
     children, weight, counts, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
+    node, column, inside = _place(size, block)
     dtype: tl.constexpr = c.dtype.element_ty
     own = tl.load(_row(own_forget, node, own_forget_stride, aligned) + column, inside).to(dtype)
     states = tl.zeros([block], dtype)
@@ -282,9 +283,7 @@ def _sum(
         if weight is not None:
             state *= tl.load(weight + edge)
         states += state
-        edge += n_nodes
-        counts += 1
-        n_nodes = tl.load(counts)
+        edge, counts, n_nodes = _next(edge, counts, n_nodes)
     tl.store(_row(h_sum, node, h_sum_stride, aligned) + column, states, inside)
     tl.store(_row(c_sum, node, c_sum_stride, aligned) + column, cells, inside)
 
@@ -295,9 +294,7 @@ def _spread(
     forget_stride, c_stride, d_h_sum_stride, d_c_stride, below_h_stride, below_c_stride, d_forget_stride,
     d_own_forget_stride, children, weight, counts, size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
+    node, column, inside = _place(size, block)
     dtype: tl.constexpr = c.dtype.element_ty
     dh = tl.load(_row(d_h_sum, node, d_h_sum_stride, aligned) + column, inside).to(dtype)
     dc = tl.load(_row(d_c, node, d_c_stride, aligned) + column, inside)
@@ -315,9 +312,7 @@ def _spread(
         if weight is not None:
             d_state *= tl.load(weight + edge)
         tl.store(_row(below_h, edge, below_h_stride, aligned) + column, d_state, inside)
-        edge += n_nodes
-        counts += 1
-        n_nodes = tl.load(counts)
+        edge, counts, n_nodes = _next(edge, counts, n_nodes)
     tl.store(_row(d_own_forget, node, d_own_forget_stride, aligned) + column, total, inside)
 
 
@@ -359,16 +354,12 @@ def _normalise(weight, counts, block: tl.constexpr):
     n_nodes = tl.load(at_count)
     while first < n_nodes:
         total += tl.load(at_weight, node < n_nodes, other=0)
-        at_weight += n_nodes
-        at_count += 1
-        n_nodes = tl.load(at_count)
+        at_weight, at_count, n_nodes = _next(at_weight, at_count, n_nodes)
     at_weight = weight + node
     n_nodes = tl.load(counts)
     while first < n_nodes:
         tl.store(at_weight, tl.load(at_weight, node < n_nodes) / total, node < n_nodes)
-        at_weight += n_nodes
-        counts += 1
-        n_nodes = tl.load(counts)
+        at_weight, counts, n_nodes = _next(at_weight, counts, n_nodes)
 
 
 @_kernel
@@ -395,9 +386,7 @@ def _attend_backward(
     children, weighted, weight, cosine, query_scale, key_scale, counts,
     size: tl.constexpr, block: tl.constexpr, aligned: tl.constexpr,
 ):  # fmt: skip
-    node = tl.program_id(0).to(tl.int64)
-    column = tl.program_id(1) * block + tl.arange(0, block)
-    inside = column < size
+    node, column, inside = _place(size, block)
     dtype: tl.constexpr = weight.dtype.element_ty
     total = tl.zeros([], dtype)
     at_count = counts
@@ -405,9 +394,7 @@ def _attend_backward(
     n_nodes = tl.load(at_count)
     while node < n_nodes:
         total += tl.load(weighted + edge)
-        edge += n_nodes
-        at_count += 1
-        n_nodes = tl.load(at_count)
+        edge, at_count, n_nodes = _next(edge, at_count, n_nodes)
     q = tl.load(_row(query, node, query_stride, aligned) + column, inside).to(dtype)
     d_q = tl.zeros([block], dtype)
     of_query = tl.load(query_scale + node)
@@ -423,7 +410,5 @@ def _attend_backward(
             _row(d_key, edge, d_key_stride, aligned) + column, q * d_product - k * (along * of_key * of_key), inside
         )
         d_q += k * d_product - q * (along * of_query * of_query)
-        edge += n_nodes
-        counts += 1
-        n_nodes = tl.load(counts)
+        edge, counts, n_nodes = _next(edge, counts, n_nodes)
     tl.store(_row(d_query, node, d_query_stride, aligned) + column, d_q, inside)

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from structviews.batches.trees import Pairs, SharedFamilies, SharedPairs, SharedTrees, blocks
-from structviews.kernels.cells import MERGED_PASSES
+from structviews.batches.trees import SharedFamilies, SharedPairs, SharedTrees, blocks
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.kernels.steps import EPSILON, advance, open_gates, sums_by_group
@@ -100,7 +99,11 @@ class MergedChildSum:
         own = self.of_word.outputs - self.of_child.outputs
         of_words = _all("of_word", self.of_word, vectors)
         if self.of_label is not None and trees.pairs is not None:
-            of_words = _of_pairs(of_words, self.of_label, trees.pairs)
+            pairs, products = trees.pairs, of_words
+            of_words = scratch("of_pairs", len(pairs), self.of_word.outputs, h)
+            for rows in blocks(0, len(pairs), ROWS):
+                into = torch.index_select(products, 0, pairs.words[rows], out=of_words[rows])
+                into.add_(self.of_label.index_select(0, pairs.labels[rows]))
         of_word, of_head = of_words.tensor_split((own,), dim=1)
         attention = self.of_child.outputs > size
         for rows in blocks(0, len(of_head) if attention else 0, ROWS):
@@ -148,24 +151,12 @@ def merged_pass(cell: BinaryCell | ChildSumCell, vectors: Tensor, trees: SharedT
     return h
 
 
-MERGED_PASSES |= {BinaryCell: merged_pass, ChildSumCell: merged_pass}
-
-
 def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
     """The products of all rows, or of the chosen ones, in the rows' dtype and in the buffer of this name."""
     n = len(rows) if chosen is None else len(chosen)
     results = scratch(name, n, product.outputs, rows)
     for block in blocks(0, n, ROWS):
         results[block] = product(rows[block] if chosen is None else rows.index_select(0, chosen[block]))
-    return results
-
-
-def _of_pairs(of_words: Tensor, of_labels: Tensor, pairs: Pairs) -> Tensor:
-    """The same as ``cells.of_pairs``, in memory that may be used again."""
-    results = scratch("of_pairs", len(pairs), of_words.shape[1], of_words)
-    for rows in blocks(0, len(pairs), ROWS):
-        into = torch.index_select(of_words, 0, pairs.words[rows], out=results[rows])
-        into.add_(of_labels.index_select(0, pairs.labels[rows]))
     return results
 
 

@@ -4,8 +4,8 @@ Shapes: N nodes, I inner nodes, R rows, L distinct leaves, U distinct words, H h
 in Tai et al. 2015 (eqs. 9-14), with separate forget matrices for each pair of children.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from structviews.batches.trees import NodeRows, TreeBatch
 from structviews.kernels import steps
-from structviews.kernels.cells import LEVEL_PASSES, Children, Results, State, TreeCell, lstm_state, xavier
+from structviews.kernels.cells import Children, Results, State, TreeCell, lstm_state, xavier
 
 
 class BinaryCell(TreeCell):
@@ -59,18 +59,13 @@ def level_pass(cell: BinaryCell, vectors: Tensor, rows: NodeRows, trees: TreeBat
     return states, roots.to(vectors.dtype), None
 
 
-LEVEL_PASSES[BinaryCell] = level_pass
-
-
-class _Binary(torch.autograd.Function):
+class _Binary(steps.Function):
     """The cell over a batch of trees; all tensors have the dtype of the products.
 
     ``w_word (3H, X)`` maps a word to i, o, u of its leaf; ``w_left`` and ``w_right (5H, H)`` map the state of
     a left or right child to i, o, u, f_l and f_r of its parent; u is folded in all of them. The bias of a
     parent's gates is added with its left child.
     """
-
-    apply: ClassVar[Callable[..., tuple[Tensor, Tensor]]]
 
     @staticmethod
     def forward(ctx: Any, trees: TreeBatch, rows: NodeRows, x: Tensor, *parameters: Tensor) -> tuple[Tensor, Tensor]:

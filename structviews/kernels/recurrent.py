@@ -18,7 +18,7 @@ that go from step to step, the first of which is the state.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import repeat
 from typing import Any, ClassVar
 
@@ -257,7 +257,7 @@ def run(
         return torch.cat(states, dim=1), torch.stack(final).to(vectors.dtype)
 
 
-class _Direction(torch.autograd.Function):
+class _Direction(steps.Function):
     """One direction over a packed batch; all tensors have the dtype of the products.
 
     The weights are as the cell has arranged them. Returns the states ``(m, H)``, and the final states ``(B, H)`` in
@@ -266,8 +266,6 @@ class _Direction(torch.autograd.Function):
     The sentences of a step are a prefix of the batch. Those that also took part in the previous step of
     this direction have a state (``[:old]``); the others start from zeros.
     """
-
-    apply: ClassVar[Callable[..., tuple[Tensor, Tensor]]]
 
     @staticmethod
     def forward(

@@ -23,12 +23,12 @@ H hidden size. A level's edges are grouped by ordinal, see ``structviews.batches
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -47,6 +47,12 @@ ROWS = 2048
 Tensors = tuple[Tensor, ...]
 
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+
+
+class Function(torch.autograd.Function):
+    """The base of our functions: PyTorch's, whose ``apply`` has no type."""
+
+    apply: ClassVar[Callable[..., Any]]
 
 
 class Attention(NamedTuple):
@@ -153,11 +159,9 @@ def advance(gates: Sequence[Tensor], c: Tensor, h: Tensor) -> None:
 
 
 def close_gates(gates: Tensor, c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Tensor) -> None:
-    """The backward pass of ``open_gates``.
+    """The backward pass of ``open_gates``, with the ``gates`` and cells ``c`` that it left.
 
     Args:
-        gates: ``(M, 3H)`` activations.
-        c: ``(M, H)`` cells.
         d_h: ``(M, H)`` gradient of the states.
         d_c: ``(M, H)`` gradient of the cells from the parents; overwritten with the full gradient.
         d_gates: ``(M, 3H)`` receives the gradient of the pre-activations.
@@ -172,12 +176,9 @@ def close_gates(gates: Tensor, c: Tensor, d_h: Tensor, d_c: Tensor, d_gates: Ten
 def close_pairs(
     children: Tensor, c: Tensor, gates: Tensor, nodes: slice, d_h: Tensor, d_c: Tensor, d_gates: Tensor, below: Tensor
 ) -> None:
-    """The backward pass of ``open_pairs``; ``children``, ``c`` and ``nodes`` as there.
+    """The backward pass of ``open_pairs``, with what it left; ``d_h (M, H)`` and ``d_c (M, H)`` as for ``close_gates``.
 
     Args:
-        gates: ``(M, 5H)`` activations.
-        d_h: ``(M, H)`` gradient of the states.
-        d_c: ``(M, H)`` gradient of the cells from the parents; overwritten with the full gradient.
         d_gates: ``(M, 5H)`` receives the gradient of the pre-activations, the same for what either child sent.
         below: ``(M, 2, H)`` receives the gradient of the children's cells.
     """
@@ -279,7 +280,7 @@ def attend(level: Level, children: Tensor, query: Tensor, key: Tensor) -> Attent
     cosine = product * query_scale * key_scale
     # A cosine is at most 1, so its exponential cannot overflow.
     weight = cosine.exp()
-    weight = weight / _sum_over_siblings(weight, level.parent, len(query))
+    weight = weight / weight.new_zeros(len(query)).index_add_(0, level.parent, weight)[level.parent]
     return Attention(weight, cosine, query_scale, key_scale)
 
 
@@ -303,7 +304,7 @@ def attend_backward(
             d_weight[edges] += torch.linalg.vecdot(d_h[:n], h.index_select(0, children[edges]).to(dtype))
     weight, cosine, query_scale, key_scale = attention
     weighted = weight * d_weight
-    d_cosine = weighted - weight * _sum_over_siblings(weighted, level.parent, len(query))
+    d_cosine = weighted - weight * weighted.new_zeros(len(query)).index_add_(0, level.parent, weighted)[level.parent]
     d_product = (d_cosine * query_scale * key_scale)[:, None]
     along_key = (d_cosine * cosine * key_scale.square())[:, None]
     along_query = (d_cosine * cosine * query_scale.square())[:, None]
@@ -320,11 +321,6 @@ def attend_backward(
 def _working(stored: Tensor, dtype: torch.dtype) -> Tensor:
     """A buffer of type ``dtype`` for values to store in ``stored``: ``stored`` itself if it has that type."""
     return stored if stored.dtype == dtype else torch.empty_like(stored, dtype=dtype)
-
-
-def _sum_over_siblings(values: Tensor, parent: Tensor, n_parents: int) -> Tensor:
-    """The sum over each child ``(K,)`` and its siblings."""
-    return values.new_zeros(n_parents).index_add_(0, parent, values)[parent]
 
 
 def in_cache(rows: Tensor) -> Iterator[slice]:

@@ -35,9 +35,7 @@ class ConsensusConfig(Settings):
     """The settings of the consensus objective."""
 
     agreement: str = setting(
-        "multi",
-        "Views whose cosines are summed: multi, single, multi+single, within, skip.",
-        choices=AGREEMENTS,
+        "multi", "Views whose cosines are summed: multi, single, multi+single, within, skip.", choices=AGREEMENTS
     )
     include_self: bool = setting(
         True,
@@ -46,10 +44,7 @@ class ConsensusConfig(Settings):
         show_default="include-self",
     )
     temperature: float = setting(
-        1.0,
-        "Softmax temperature; the initial value if it is learnt.",
-        least=TEMPERATURES[0],
-        most=TEMPERATURES[1],
+        1.0, "Softmax temperature; the initial value if it is learnt.", least=TEMPERATURES[0], most=TEMPERATURES[1]
     )
     learn_temperature: bool = setting(
         True,
@@ -65,7 +60,7 @@ class ConsensusConfig(Settings):
     )
     window: int = setting(
         0,
-        "A sentence's candidates are so many around it, half of them before it; 0 for the batch.",
+        "Number of candidates around a sentence, half of them before it; 0 for the batch.",
         least=0,
         file_only=True,
     )
@@ -92,22 +87,15 @@ class Consensus(Contrastive):
             ``multi+single`` over all ordered pairs, ``within`` over the views, and ``skip`` adds up all views.
             ``over_contexts = sum`` is M eq. 1's loss, ``window`` C eq. 2's denominator; without them, a sentence's
             loss is the mean over its contexts, among the sentences of the batch.
-
-    Raises:
-        InputError: if the number of views does not fit the agreement.
     """
 
     min_views: ClassVar[int] = 1
-    max_views: ClassVar[int | None] = None
     example: ClassVar[str] = "seq,avg"
     Config = ConsensusConfig
 
     def __init__(self, inputs: Inputs, config: ConsensusConfig) -> None:
-        super().__init__(
-            "positive" if config.include_self else "masked",
-            summed=config.over_contexts == "sum",
-            reach=config.window // 2,
-        )
+        self_score = "positive" if config.include_self else "masked"
+        super().__init__(self_score, summed=config.over_contexts == "sum", reach=config.window // 2)
         agreement, n_views = config.agreement, len(inputs.views)
         if (agreement == "single") != (n_views == 1):
             wanted, views = ("one view", "seq") if agreement == "single" else ("two or more views", "seq,avg")
@@ -126,7 +114,7 @@ class Consensus(Contrastive):
         views = [without_first_component(view, self.power_iterations) for view in views]
         queries, keys = self._sides(views)
         loss, metrics = self.contrast([[(queries * (-self.log_temperature).exp(), keys)]], context)
-        metrics |= {"temperature": self.log_temperature.detach().exp()}
+        metrics["temperature"] = self.log_temperature.detach().exp()
         if not self.training:
             metrics |= adjacent_cosines(views, cast("Tensor", context.next))  # there, as ``needs`` asks for it
         return loss, metrics

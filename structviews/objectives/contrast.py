@@ -194,8 +194,7 @@ class ContrastiveConfig(Settings):
     )
     critic: str = setting(
         "inner",
-        "Score of two vectors: inner (their inner product) or bilinear (x W y, with a learnt W for each ordered pair "
-        "of views).",
+        "Score of two vectors: inner (inner product) or bilinear (x W y, W learnt for each ordered pair of views).",
         choices=("inner", "bilinear"),
     )
 
@@ -249,7 +248,7 @@ class Contrastive(Objective):
         n_contexts = (neighbours >= 0).sum(dim=1)
         n_anchors = (n_contexts > 0).sum()
         # Chance level: all scores equal, no duplicates masked.
-        rows, reach = torch.arange(len(context), device=neighbours.device), self.reach or len(context)
+        rows, reach = torch.arange(len(neighbours), device=neighbours.device), self.reach or len(neighbours)
         n_others = rows.clamp(max=reach) + rows.flip(0).clamp(max=reach - 1)
         n_candidates = n_others + (self.self_score != "masked")
         left = n_candidates - (n_contexts - 1).clamp(min=0) * self.left_out

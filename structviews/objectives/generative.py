@@ -34,11 +34,9 @@ NUMBERS_AT_ONCE = 2**18
 class GenerativeConfig(Settings):
     """The settings of the generative objective."""
 
-    noise_words: int = setting(1, "Words of the noise for each predicted word.", least=1, most=1000)
+    noise_words: int = setting(1, "Noise words for each predicted word.", least=1, most=1000)
     draw: str = setting(
-        "word",
-        "Whether the noise is drawn for each predicted word, or once for the batch.",
-        choices=("word", "batch"),
+        "word", "Whether the noise is drawn for each predicted word, or once for the batch.", choices=("word", "batch")
     )
     parseval: float = setting(
         0.01, "Strength of the step that keeps the decoder orthonormal; 0 for none.", least=0, below=1
@@ -82,9 +80,7 @@ class Generative(Objective):
 
     def __init__(self, inputs: Inputs, config: GenerativeConfig) -> None:
         super().__init__()
-        self.noise_words = config.noise_words
-        self.draw = config.draw
-        self.parseval = config.parseval
+        self.noise_words, self.draw, self.parseval = config.noise_words, config.draw, config.parseval
         start = nn.init.orthogonal_ if config.parseval else partial(nn.init.kaiming_normal_, nonlinearity="relu")
         self.decoder = nn.Parameter(start(torch.empty(inputs.word_dim, inputs.dims[0])))
         # Words that do not occur in this corpus count as if they occurred once.

@@ -97,20 +97,15 @@ class Context:
     @classmethod
     def joined(cls, batches: Sequence["Context"]) -> Self:
         """The concatenated context of several batches; sentences of different batches are never contexts."""
-        starts = [0, *accumulate(len(batch) for batch in batches[:-1])]
+        starts = [0, *accumulate(map(len, batches[:-1]))]
+        parts: dict[str, Tensor] = {}
+        for name in ROWS | VALUES:
+            if own := [each for batch in batches if (each := getattr(batch, name)) is not None]:
+                if name in ROWS:
+                    own = [torch.where(rows < 0, rows, rows + n) for rows, n in zip(own, starts, strict=True)]
+                parts[name] = torch.cat(own)
         words = [batch.words for batch in batches if batch.words is not None]
-
-        def all_of(name: str) -> list[Tensor]:
-            return [own for batch in batches if (own := getattr(batch, name)) is not None]
-
-        def moved(rows: Sequence[Tensor]) -> Tensor:
-            return torch.cat([torch.where(each < 0, each, each + n) for each, n in zip(rows, starts, strict=True)])
-
-        parts = {name: own for name in ROWS | VALUES if (own := all_of(name))}
-        return cls(
-            **{name: moved(own) if name in ROWS else torch.cat(own) for name, own in parts.items()},
-            words=ContextWords.joined(words, starts) if words else None,
-        )
+        return cls(**parts, words=ContextWords.joined(words, starts) if words else None)
 
 
 @dataclass(frozen=True)
@@ -165,12 +160,9 @@ class Objective(nn.Module, ABC):
     __call__: Callable[..., tuple[Tensor, dict[str, Tensor]]]
 
     @classmethod
-    def create(cls, name: str, inputs: Inputs, config: Settings | None = None) -> Self:
-        """The objective of this class, registered as ``name``; ``config`` None for its defaults.
-
-        Raises:
-            InputError: if it cannot use these views.
-        """
+    def create(cls, name: str, inputs: Inputs, config: Settings | None) -> Self:
+        """The objective of this class, registered as ``name``; InputError if it cannot use these views."""
+        config = config or cls.Config()
         n_views, least, most = len(inputs.views), cls.min_views, cls.max_views
         if n_views < least or (most is not None and n_views > most):
             wanted = f"at least {least}" if most is None else f"{least}" if least == most else f"{least} to {most}"
@@ -178,7 +170,6 @@ class Objective(nn.Module, ABC):
                 f"{n_views} view{'s' * (n_views != 1)} for the objective {name!r}: it needs {wanted}, for example "
                 f"--views {cls.example}"
             )
-        config = config or cls.Config()
         if cls.one_dim and len(set(inputs.dims)) > 1 and getattr(config, "critic", "inner") == "inner":
             raise InputError(
                 f"views of different dimensions {', '.join(map(str, inputs.dims))}: use the same --hidden for all"
@@ -188,15 +179,10 @@ class Objective(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, views: Sequence[Tensor], context: Context) -> tuple[Tensor, dict[str, Tensor]]:
-        """The loss of a batch.
+        """The loss of a batch, a scalar, from vectors ``(B, D)`` of each view, in single precision or better.
 
-        Args:
-            views: vectors ``(B, D)`` of each view, in single precision or better.
-            context: relations between the sentences.
-
-        Returns:
-            The loss, a scalar, and the metrics to log, also scalars. They include ``loss`` and
-            ``anchors``, the number of items over which the loss is averaged.
+        Also the metrics to log, scalars too. They include ``loss`` and ``anchors``, the number of items over which the
+        loss is averaged.
         """
 
     def after_step(self) -> None:

@@ -17,9 +17,7 @@ class PairwiseConfig(ContrastiveConfig):
     """The settings of the pairwise objective."""
 
     other_contexts: str = setting(
-        "kept",
-        "A sentence's other contexts in the denominator of one: kept or left-out.",
-        choices=("kept", "left-out"),
+        "kept", "A sentence's other contexts in the denominator of one: kept or left-out.", choices=("kept", "left-out")
     )
 
 
@@ -27,9 +25,8 @@ class PairwiseConfig(ContrastiveConfig):
 class Pairwise(Contrastive):
     """Contrastive objective over inner products, or bilinear forms, between two or more views.
 
-    The probability of a context is the mean of the softmax probabilities in both directions: of
-    ``g_j`` given ``f_i`` and of ``f_j`` given ``g_i``. For more than two views, the loss is the mean over
-    unordered pairs.
+    The probability of a context is the mean of the softmax probabilities in both directions: of ``g_j`` given ``f_i``
+    and of ``f_j`` given ``g_i``. For more than two views, the loss is the mean over unordered pairs.
     """
 
     Config = PairwiseConfig

@@ -22,25 +22,21 @@ from structviews.settings import setting
 
 @dataclass(frozen=True)
 class QuickThoughtsConfig(ContrastiveConfig):
-    """The settings of the quick-thoughts objective.
-
-    Raises:
-        InputError: also for a setting that belongs to another loss, or to other negatives.
-    """
+    """The settings of quick-thoughts; raises InputError also for one of another loss, or of other negatives."""
 
     loss: str = setting(
         "softmax",
-        "How contexts are told from negatives: softmax, binary or margin.",
+        "Loss: softmax, binary or margin.",
         choices=("softmax", "binary", "margin"),
     )
     negatives: str = setting(
         "batch",
-        "A sentence's negatives in training: batch (all the others in it), or some of these: random or nearest.",
+        "Negatives in training: batch (all its other sentences), or a random or nearest few of them.",
         choices=("batch", "random", "nearest"),
     )
-    contrasts: int = setting(50, "Negatives of each sentence if random or nearest.", least=1, most=100_000)
+    contrasts: int = setting(50, "Number of negatives per sentence if random or nearest.", least=1, most=100_000)
     margin: float = setting(
-        1.0, "How much a context should score above a negative, with the loss margin.", above=0, most=1000
+        1.0, "With the loss margin: how much higher a context should score than a negative.", above=0, most=1000
     )
 
     def __post_init__(self) -> None:
@@ -65,9 +61,6 @@ class QuickThoughts(Contrastive):
 
     The encoders have separate weights: ``f`` encodes the sentence and ``g`` its contexts. The loss has
     only this direction.
-
-    Raises:
-        InputError: if the views have different architectures.
     """
 
     max_views: ClassVar[int | None] = 2

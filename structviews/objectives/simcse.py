@@ -22,7 +22,7 @@ class SimCseConfig(Settings):
     temperature: float = setting(0.05, "Temperature of the cosines.", above=0, most=1000)
     head: bool = setting(
         True,
-        "Whether the cosines are of a layer above the vectors, which is dropped after training.",
+        "Whether to compute cosines on a layer above the vectors, which is dropped after training.",
         flags="--head/--no-head",
         show_default="head",
     )

@@ -31,14 +31,11 @@ class TeacherConfig(Settings):
 
     teacher: str = setting(
         "",
-        "Whose vectors of sentences the views learn to agree with: the folder of a sentence-transformers model, or its "
-        "id on the Hugging Face Hub.",
+        "Teacher: the folder of a sentence-transformers model, or its id on the Hugging Face Hub.",
         compare=False,
         metavar="TEACHER",
     )
-    cosine_weight: float = setting(
-        1.0, "Weight of the distance by cosine from the teacher's vector of the sentence.", least=0, most=1e6
-    )
+    cosine_weight: float = setting(1.0, "Weight of the cosine distance from the teacher's vector.", least=0, most=1e6)
     similarity_weight: float = setting(
         1.0, "Weight of the divergence from the teacher's similarities within the batch.", least=0, most=1e6
     )
@@ -47,12 +44,12 @@ class TeacherConfig(Settings):
     )
     changed_similarity: float = setting(
         0.5,
-        "Similarity of a perturbed sentence of another meaning with the sentence that it was made of.",
+        "Target similarity of a perturbed sentence of another meaning and its source.",
         least=-1,
         most=1,
     )
     pairwise_weight: float = setting(
-        0.0, "Weight of the objective pairwise between the views, beside the teacher; 0 for none.", least=0, most=1e6
+        0.0, "Weight of the objective pairwise between the views; 0 for none.", least=0, most=1e6
     )
 
     def __post_init__(self) -> None:
@@ -83,7 +80,6 @@ class TeacherAgreement(Objective):
     """
 
     min_views: ClassVar[int] = 1
-    example: ClassVar[str] = "dep,const"
     Config = TeacherConfig
     extra_names: ClassVar[tuple[str, ...]] = ("teacher",)
     one_dim: ClassVar[bool] = False
@@ -161,12 +157,9 @@ def mean(vectors: Sequence[Tensor]) -> Tensor:
 
 
 class TaughtView(View):
-    """Views' vectors in the teacher's space: the mean of their maps. Its only state is its vector.
+    """Views' vectors in the teacher's space: the mean of their ``maps``. Its only state is its vector.
 
-    Args:
-        learners: the views, each with its word table.
-        maps: their linear maps.
-        encoded: what some of the views make of the batch.
+    For ``learners`` and ``encoded`` see ``Objective.extra_views``.
     """
 
     def __init__(self, learners: Sequence[tuple[View, Words]], maps: nn.ModuleList, encoded: Mapping[View, Encoded]):

@@ -39,16 +39,7 @@ def spelling(word: str) -> str:
 def as_texts(sentences: Sequence[Sequence[str]]) -> list[str]:
     """Sentences as texts, as tokenisers read them."""
     spelt = list(map(spelling, chain.from_iterable(sentences)))
-    return texts_of(spelt, np.fromiter(map(len, sentences), np.int64, len(sentences))).texts
-
-
-class Texts(NamedTuple):
-    """Sentences as texts, and where they and their words are in the concatenation of these."""
-
-    texts: list[str]
-    bases: Array  # (B,), where each text begins
-    starts: Array  # (n,), first character of each word
-    ends: Array  # (n,), the character after its last
+    return texts_of(spelt, np.fromiter(map(len, sentences), np.int64, len(sentences)))[0]
 
 
 class Pieces(NamedTuple):
@@ -71,10 +62,8 @@ class Aligner:
     """Turns sentences into the pieces of a tokeniser.
 
     A word for which the tokeniser has no piece, such as a control character, is replaced by ``unknown``. A sentence
-    longer than the encoder reads is cut into windows that overlap by half, and each of its pieces is read in the
-    window in which it is farther from the cut.
-
-    The encoder reads at most ``longest`` pieces, with those that the tokeniser adds, which always finds ``unknown``.
+    with more pieces than the ``longest`` that the encoder reads, with those that are added, is cut into windows that
+    overlap by half, and each of its pieces is read in the window in which it is farther from the cut.
     """
 
     def __init__(self, tokeniser: "Tokenizer", longest: int, unknown: str):
@@ -109,17 +98,17 @@ class Aligner:
 
     def _pieces(self, spelt: list[str], lengths: Array) -> tuple[Pieces, Array]:
         """The pieces of words, and the numbers of the words that have none."""
-        found = texts_of(spelt, lengths)
-        encodings = self._tokeniser.encode_batch(found.texts)
+        texts, text_starts, word_starts, word_ends = texts_of(spelt, lengths)
+        encodings = self._tokeniser.encode_batch(texts)
         counts = np.fromiter((1 + len(each.overflowing) for each in encodings), np.int64, len(encodings))
         windows = [window for each in encodings for window in (each, *each.overflowing)]
         sizes = np.fromiter(map(len, windows), np.int64, len(windows))
         ids = _joined((window.ids for window in windows), sizes.sum())
         spans = _joined((chain.from_iterable(window.offsets) for window in windows), 2 * sizes.sum()).reshape(-1, 2)
         read = np.flatnonzero(self._read(windows, sizes, counts) & (ids != self._space) & (spans[:, 0] < spans[:, 1]))
-        bases = np.repeat(np.repeat(found.bases, counts), sizes)[read]
-        first = np.searchsorted(found.ends, bases + spans[read, 0], "right")
-        last = np.searchsorted(found.starts, bases + spans[read, 1], "left")
+        bases = np.repeat(np.repeat(text_starts, counts), sizes)[read]
+        first = np.searchsorted(word_ends, bases + spans[read, 0], "right")
+        last = np.searchsorted(word_starts, bases + spans[read, 1], "left")
         shared = np.maximum(last - first, 0)
         words = np.repeat(first, shared) + np.arange(shared.sum()) - np.repeat(starts_of(shared), shared)
         order = np.argsort(words, kind="stable")
@@ -144,8 +133,11 @@ class Aligner:
         return own & (ranks >= np.repeat(begins, sizes)) & (ranks < np.repeat(ends, sizes))
 
 
-def texts_of(spelt: Sequence[str], lengths: Array) -> Texts:
-    """Sentences of ``lengths (B,)`` words as texts; each word is spelt with the space before it, if there is one."""
+def texts_of(spelt: Sequence[str], lengths: Array) -> tuple[list[str], Array, Array, Array]:
+    """Sentences of ``lengths (B,)`` words as texts; each word is spelt with the space before it, if there is one.
+
+    Also where in the concatenation each text begins ``(B,)``, and each word begins and ends ``(n,)``.
+    """
     sizes = np.fromiter(map(len, spelt), np.int64, len(spelt))
     spaces = np.fromiter(map(str.startswith, spelt, repeat(" ")), np.int64, len(spelt))
     firsts = starts_of(lengths)
@@ -155,7 +147,7 @@ def texts_of(spelt: Sequence[str], lengths: Array) -> Texts:
     starts = ends - sizes + spaces
     bounds = [*firsts.tolist(), len(spelt)]
     texts = ["".join(spelt[a:b]).removeprefix(" ") for a, b in pairwise(bounds)]
-    return Texts(texts, starts[firsts], starts, ends)
+    return texts, starts[firsts], starts, ends
 
 
 def _joined(lists: Iterable[Iterable[int]], size: int) -> Array:

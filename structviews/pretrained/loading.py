@@ -97,10 +97,8 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def description_files(folder: Path) -> list[Path]:
-    """The files of configuration and tokeniser.
-
-    Not those that a whole tokeniser is also stored as: not all caches of the same encoder have them.
-    """
+    """The files of configuration and tokeniser."""
+    # Not those that a whole tokeniser is also stored as: not all caches of the same encoder have them.
     whole = (folder / TOKENISER).is_file()
     parts = (part for part in DESCRIPTION if part.endswith(".json") or not whole)
     return sorted({path for part in parts for path in folder.glob(part) if path.is_file()})
@@ -125,8 +123,7 @@ def read_sizes(folder: Path) -> tuple[int, int]:
 def load_encoder(folder: Path) -> Loaded:
     """Load an encoder, in fp32, and its tokeniser, on the CPU, as ``save_pretrained`` writes them.
 
-    Raises:
-        InputError: if it cannot be loaded, or lacks weights or a fast tokeniser.
+    Raises InputError if it cannot be loaded, or lacks weights or a fast tokeniser.
     """
     with _refusals(folder) as transformers:
         tokeniser = transformers.AutoTokenizer.from_pretrained(folder, **OWN_FILES)

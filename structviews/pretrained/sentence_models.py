@@ -32,9 +32,8 @@ FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
 class PublishedModel:
     """A sentence-transformers model in a folder, which reads sentences as texts, as the view ``transformer`` does.
 
-    Raises:
-        InputError: if there is no such folder; once the model is needed, if sentence-transformers is not installed, or
-            the folder is not one of its models.
+    Raises InputError if there is no such folder; once the model is needed, if sentence-transformers is not installed,
+    or the folder is not one of its models.
     """
 
     def __init__(self, folder: Path):
@@ -89,10 +88,7 @@ class PublishedModel:
 
 
 class Teacher:
-    """A sentence-transformers model whose vectors of sentences others are trained to agree with.
-
-    Its name is for messages, and for what a run says of its teacher.
-    """
+    """A model whose vectors of sentences others are trained to agree with; its name is for messages and runs."""
 
     per_word: ClassVar[bool] = False
 
@@ -140,7 +136,6 @@ def _fetched(name: str) -> Path:
     if HUB_ID.fullmatch(name):
         try:
             from huggingface_hub import snapshot_download  # noqa: PLC0415 - an extra
-
         except ImportError:
             why = "no such folder, and huggingface_hub is not installed"
         else:

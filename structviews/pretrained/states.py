@@ -49,10 +49,17 @@ def piece_blocks(
 ) -> Iterator[Block]:
     """Read windows, the longest first, with a ``PreTrainedModel``; see ``Pieces`` and ``_states``."""
     device = next(model.parameters()).device
-    for windows, indices in _blocks(lengths, PIECES_AT_ONCE.get(device.type, PIECES_AT_ONCE["cuda"])):
-        is_piece = indices >= 0
+    at_once = PIECES_AT_ONCE.get(device.type, PIECES_AT_ONCE["cuda"])
+    order = stable_argsort(lengths.max(initial=0) - lengths)
+    starts, done = starts_of(lengths), 0
+    while done < len(order):
+        longest = lengths[order[done]]
+        windows = order[done : done + max(1, at_once // longest)]
+        is_piece = np.arange(longest) < lengths[windows, None]
+        indices = np.where(is_piece, starts[windows, None] + np.arange(longest), 0)
         block, mask = (send(to_tensor(each), device) for each in (np.where(is_piece, ids[indices], padding), is_piece))
         yield Block(windows, mask, np.flatnonzero(is_piece), indices[is_piece], _states(model, block, mask, layers))
+        done += len(windows)
 
 
 def _states(model: Any, ids: Tensor, mask: Tensor, layers: tuple[int, ...] | None) -> Tensor:
@@ -61,21 +68,6 @@ def _states(model: Any, ids: Tensor, mask: Tensor, layers: tuple[int, ...] | Non
         return model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
     hidden = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
     return torch.stack([hidden[layer] for layer in layers or ()]).mean(dim=0)
-
-
-def _blocks(lengths: Array, at_once: int) -> Iterator[tuple[Array, Array]]:
-    """Blocks of windows of similar length.
-
-    Each is the windows' numbers ``(rows,)``, and the indices of their pieces ``(rows, longest)``, -1 for padding.
-    """
-    order = stable_argsort(lengths.max(initial=0) - lengths)
-    starts, done = starts_of(lengths), 0
-    while done < len(order):
-        longest = lengths[order[done]]
-        rows = order[done : done + max(1, at_once // longest)]
-        inside = np.arange(longest)
-        yield rows, np.where(inside < lengths[rows, None], starts[rows, None] + inside, -1)
-        done += len(rows)
 
 
 def word_states(encoder: Loaded, pieces: Pieces, layers: tuple[int, ...], pooling: str) -> Tensor:

@@ -11,15 +11,14 @@ import json
 import shlex
 import shutil
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-from torch import Tensor
 
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, ParsedCorpus
 from structviews.errors import InputError
@@ -28,35 +27,15 @@ from structviews.runtime.files import creating, digest
 from structviews.runtime.seals import damaged, read_head, read_tensors, write_arrays
 
 if TYPE_CHECKING:
+    from structviews.pretrained.sentence_models import Teacher
+    from structviews.pretrained.states import FrozenEncoder
     from structviews.runtime.terminal import OnProgress
 
+# A model that does not learn: the first has a vector for each word, the second for each sentence.
+Frozen: TypeAlias = "FrozenEncoder | Teacher"
 STATES = "states"
 REMEDY = "it is made again when it is needed"
 HALF = 2  # bytes of a number
-
-
-class Frozen(Protocol):
-    """A model that does not learn: ``FrozenEncoder``, which has a vector for each word, or ``Teacher``, of a sentence.
-
-    What decides its vectors is ``about`` it, as in a JSON document; its name is for messages.
-    """
-
-    name: str
-    per_word: ClassVar[bool]
-
-    @property
-    def dim(self) -> int:
-        """Dimension d of a vector."""
-        ...
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What decides the vectors."""
-        ...
-
-    def states(self, sentences: Sequence[Sequence[str]]) -> Tensor:
-        """The vectors ``(n, d)``, float32."""
-        ...
 
 
 class StoredStates:
@@ -129,8 +108,12 @@ class StoredStates:
 
     def _notes(self, number: int) -> dict[str, Any]:
         """What decides the vectors of a shard, as in a JSON document."""
-        about = {"corpus": self._corpus.fingerprint, "alignment": alignment.VERSION, **self._encoder.about}
-        return {**about, "shard": number}
+        return versions(self._corpus) | self._encoder.about | {"shard": number}
+
+
+def versions(corpus: ParsedCorpus) -> dict[str, Any]:
+    """What decides all vectors of a corpus, beside the encoder."""
+    return {"corpus": corpus.fingerprint, "alignment": alignment.VERSION}
 
 
 def folder_of(corpus: ParsedCorpus, encoder: Frozen) -> Path:
@@ -143,8 +126,7 @@ def folder_of(corpus: ParsedCorpus, encoder: Frozen) -> Path:
 
 def outdated(corpus: ParsedCorpus) -> dict[Path, int]:
     """The folders of states of earlier versions of the corpus, or of earlier rules of alignment, and their bytes."""
-    found, path = {}, corpus.path.resolve()
-    current = {"corpus": corpus.fingerprint, "alignment": alignment.VERSION}
+    found, path, current = {}, corpus.path.resolve(), versions(corpus)
     for folder in sorted(path.with_name(f"{path.name}.{STATES}").glob("*/")):
         files = sorted(folder.glob("shard-*.safetensors"))
         with suppress(InputError):  # a damaged file does not say of what it is
@@ -155,18 +137,13 @@ def outdated(corpus: ParsedCorpus) -> dict[Path, int]:
 
 
 def store_states(
-    corpus: ParsedCorpus,
-    encoder: Frozen,
-    announce: Callable[[int, int], None],
-    progress: "OnProgress | None" = None,
+    corpus: ParsedCorpus, encoder: Frozen, announce: Callable[[int, int], None], progress: "OnProgress | None" = None
 ) -> Path:
     """Compute the vectors of a corpus's words or sentences that are not there yet; return their folder.
 
     Before the first is computed, ``announce`` is called with the number of vectors that are left, and the bytes that
-    they take; ``progress`` is called with the number of sentences done and their total.
-
-    Raises:
-        InputError: if another process computes the same, the disk has too little space, or a vector is beyond float16.
+    they take; ``progress`` with the sentences done and their total. Raises InputError if another process computes the
+    same, the disk has too little space, or a vector is beyond float16.
     """
     stored = StoredStates(corpus, encoder)
     with creating(stored.path, "copy the corpus to a folder where you may write"):

@@ -15,7 +15,6 @@ from structviews.evaluation.scores.published import MEANS
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.downstream import SMT
 from structviews.evaluation.senteval.tasks.reading import Tokens
-from structviews.recipes.recipe import Recipe
 from structviews.recipes.reproduction import QUERIES, Reproduction
 from structviews.runs.folder import read_log
 from structviews.runtime.documents import write_json
@@ -33,8 +32,7 @@ NONE = "-"
 DIM = "dim"
 HEADER = ("measure", "ours", "published", "difference")
 PERCENT = ("accuracy", "f1")
-# The score of a task that goes into a mean of several tasks.
-MAIN = ("mean", "accuracy", "pearson")
+MAIN = ("mean", "accuracy", "pearson")  # the score of a task that goes into a mean of several tasks
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,8 @@ def _lines(job: Reproduction, results: Mapping[str, Any]) -> Iterator[Line]:
             shown = {name for name in found if name in figures or not ("/" in name or "weighted" in name)}
             ours |= {name: found[name] for name in found if name in shown}
             partial |= shown if task.partial else set()
-    ours |= measured(job)
+    of_run = {"hours": hours(job), **(distances(job) if job.queries else {})}
+    ours |= {name: value for name, value in of_run.items() if name in job.recipe.figures}
     partial |= {name for name in ours if name.startswith("neighbour") and "SICK-R pearson" in partial}
     dims = {entry["dim"] for entry in results["tasks"].values() if "dim" in entry}
     ours |= {DIM: max(dims)} if dims else {}
@@ -154,14 +153,6 @@ def measures(task: str, entry: Mapping[str, Any]) -> dict[str, float]:
     return found | {f"{task}/{name}": 100 * each["pearson"] for name, each in entry["sets"].items()}
 
 
-def measured(job: Reproduction) -> dict[str, float]:
-    """By measure of ``published.toml``, those that the recipe's paper prints of the trained run."""
-    found = {"hours": hours(job)}
-    if job.queries:
-        found |= distances(job)
-    return {name: value for name, value in found.items() if name in job.recipe.figures}
-
-
 def hours(job: Reproduction) -> float:
     """Hours that the runs' steps took, by their logs: on one machine, one after another."""
     seconds = 0.0
@@ -193,13 +184,12 @@ def distances(job: Reproduction) -> dict[str, float]:
 
 def differences(job: Reproduction, results: Mapping[str, Any]) -> list[str]:
     """In what a reproduction differs from the paper, a line each; not what the paper leaves open."""
-    own = [job.recipe, *(run for run, _ in job.recipe.runs.values())]
-    stated = (line for recipe in own for line in recipe.differs)
+    stated = (line for recipe in (job.recipe, *job.recipes.values()) for line in recipe.differs)
     return list(dict.fromkeys([*_of_data(job), *_of_choices(job, results), *stated]))
 
 
 def _of_data(job: Reproduction) -> Iterator[str]:
-    papers = {run.corpus.name: (run.corpus, job.materials[folder]) for folder, run in _runs(job)}
+    papers = {run.corpus.name: (run.corpus, job.materials[folder]) for folder, run in job.recipes.items()}
     for paper, material in papers.values():
         corpus = ParsedCorpus.open(material.parsed)
         stated = f"{paper.name} ({counted(paper.sentences, 'sentence')})" if paper.sentences else paper.name
@@ -208,7 +198,7 @@ def _of_data(job: Reproduction) -> Iterator[str]:
         yield f"sentences: at most {job.sentences:,}, whole documents from the beginning (--sentences)"
     if job.reads_trees:
         yield f"trees: by the parser {corpus.parser['name']}, not {job.recipe.corpus.parsers}"
-    reads = [run.vectors for _, run in _runs(job) if run.vectors]
+    reads = [run.vectors for run in job.recipes.values() if run.vectors]
     names = " and ".join(dict.fromkeys(vectors.name for vectors in reads))
     others = " and ".join(dict.fromkeys(vectors.expand_from or vectors.name for vectors in reads if vectors.expand))
     if job.vectors:
@@ -224,16 +214,11 @@ def _of_data(job: Reproduction) -> Iterator[str]:
         yield "STS13: without the SMT set (STS.input.SMT.txt), nor has the published mean, where its sets are printed"
 
 
-def _runs(job: Reproduction) -> Iterator[tuple[Path, Recipe]]:
-    """Folder and recipe of each run."""
-    return ((folder, job.recipe.runs[folder.name][0]) for folder in job.configs)
-
-
 def _of_choices(job: Reproduction, results: Mapping[str, Any]) -> Iterator[str]:
     for name, value in job.scale.items():
         for folder, config in job.configs.items():
             words = {"vectors": "x"} if FIXED in config.words.channels else {}
-            own = job.recipe.runs[folder.name][0].config(corpus="", **words).flat()[name]
+            own = job.recipes[folder].config(corpus="", **words).flat()[name]
             if own != value:
                 yield f"{name} = {value}, not {own} (--{name})"
     wanted = job.recipe.evaluation.tasks

@@ -92,8 +92,7 @@ class Member(Settings):
 # What a recipe has beside the keys of its source.
 TABLES: dict[str, type[Settings]] = {"corpus": TrainingText, "vectors": WordFile, "evaluation": SecondHalf}
 OF_SOURCE = tuple(each.name for each in fields(Source))
-# What of a parent's source is not a recipe's own.
-PLACES = ("place", "published", "places")
+PLACES = ("place", "published", "places")  # what of a parent's source is not a recipe's own
 # What members have instead of the recipe that joins them.
 OF_MEMBERS = ("open", "code", "differs", "vectors", "settings")
 
@@ -137,11 +136,6 @@ class Recipe:
     def channels(self) -> tuple[str, ...]:
         """The channels of a single run; none of a joined one."""
         return tuple(self.settings.get("channels", (TRAINED,))) if self.settings else ()
-
-    @property
-    def reads_vectors(self) -> bool:
-        """Whether a run of it needs a file of word vectors."""
-        return any(recipe.vectors for recipe, _ in self.runs.values())
 
     def config(self, **overrides: Any) -> TrainConfig:
         """The settings of a single run's training; ``overrides``, by flat name, go before the recipe's."""

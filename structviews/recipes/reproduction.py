@@ -26,10 +26,8 @@ from structviews.views import VIEWS
 from structviews.words import FIXED
 
 BUILTIN = "builtin"
-# Longer sentences of a text are skipped, as parse does.
-MAX_TOKENS = 120
-# Of a digest in the name of what is made.
-DIGITS = 8
+MAX_TOKENS = 120  # longer sentences of a text are skipped, as parse does
+DIGITS = 8  # of a digest in the name of what is made
 # S table 2: the sentences whose neighbours in SICK's test set it prints, by how they begin in the measures' names.
 QUERIES: dict[str, Tokens] = {
     "A black bird": ("A", "black", "bird", "is", "sitting", "on", "a", "dead", "tree"),
@@ -85,7 +83,7 @@ class Reproduction:
     The arguments are those of the command; ``corpora`` are by name of the recipes' corpora, "" for all others.
 
     Attributes:
-        materials: what each run is made of, by its folder.
+        materials, recipes: what each run is made of, and its recipe, by its folder.
         folder, configs: that of the run that is evaluated; the settings of each run, by its folder.
         expanded: by folder, the file of vectors that a run's vocabulary is expanded from. Vectors that were learnt from
             the corpus have no words that the corpus lacks.
@@ -105,7 +103,7 @@ class Reproduction:
 
     def __post_init__(self) -> None:
         recipe, runs = self.recipe, self.recipe.runs
-        if self.vectors and not recipe.reads_vectors:
+        if self.vectors and not any(run.vectors for run, _ in runs.values()):
             raise InputError(f"--vectors {self.vectors}: {recipe.name} reads no word vectors: leave it out")
         if self.vectors and not self.vectors.is_file():
             raise InputError(f"{self.vectors}: no such file: give a file of word vectors with --vectors")
@@ -122,10 +120,12 @@ class Reproduction:
         self.folder = self.out / "runs" / recipe.name
         self.scale = {n: value for n in ("hidden", "epochs") if (value := getattr(self, n)) is not None}
         self.materials: dict[Path, Material] = {}
+        self.recipes: dict[Path, Recipe] = {}
         self.configs: dict[Path, TrainConfig] = {}
         self.expanded: dict[Path, Path] = {}
         for name, (run, seed) in runs.items():
             folder = self.out / "runs" / name
+            self.recipes[folder] = run
             corpus = self.corpora.get(run.corpus.name) or self.corpora[""]
             if corpus not in of_corpus:
                 of_corpus[corpus] = Material(corpus, self.out, self.parser, self.sentences, self.vectors, word_dim)
@@ -158,11 +158,6 @@ class Reproduction:
     def distinct(self) -> list[Material]:
         """What the runs are made of, each once."""
         return list(dict.fromkeys(self.materials.values()))
-
-    @property
-    def is_prepared(self) -> bool:
-        """Whether there is all that runs are trained on."""
-        return all(material.is_prepared for material in self.distinct)
 
     @cached_property
     def tasks(self) -> tuple[list[Task], dict[str, str]]:

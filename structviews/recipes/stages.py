@@ -4,7 +4,7 @@ A stage says what it is about to do, does it, and keeps the result, so that a ca
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -15,7 +15,7 @@ from rich.console import Console
 from structviews.corpus.format import MANIFEST, MODELS
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_subset
-from structviews.encoding.expansion import Expansion, expand
+from structviews.encoding.expansion import RunVectors, expand
 from structviews.encoding.kinds.joined import Member, holds_joined, join_runs
 from structviews.encoding.sentence_vectors import write_sentences
 from structviews.errors import InputError
@@ -29,29 +29,26 @@ from structviews.parsing.sources import MOST_TOKENS, TextSource, open_source
 from structviews.parsing.text import RawSentence
 from structviews.recipes.outcome import Outcome
 from structviews.recipes.recipe import Recipe
-from structviews.recipes.reproduction import Material, Reproduction, text_source
+from structviews.recipes.reproduction import BUILTIN, Material, Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
 from structviews.runtime.files import clear_below, new_folder, write_whole, writing
 from structviews.runtime.terminal import rate_bar, say
-from structviews.training.checkpoint import check_same, is_finished
+from structviews.training.checkpoint import check_same
 from structviews.training.data import Inputs
 from structviews.training.loop import train
 from structviews.words.learning import learn_file, require_gensim
 from structviews.words.vector_files import WordVectors
 from structviews.words.word_settings import Word2VecConfig
 
-# What a stage is about to do; the stage does it when it is asked for the next.
-Stage = Iterator[str]
+Stage = Iterator[str]  # what a stage is about to do; the stage does it when it is asked for the next
 
 
 def reproduce(job: Reproduction, console: Console) -> Outcome:
     """Make the row, continuing where an earlier call with the same folder was stopped, and save the outcome.
 
-    Raises:
-        InputError: if the folder has another run of the same name, before anything is made; or if a stage cannot be
-            done, where what is finished is kept.
-        Interrupted: on SIGINT or SIGTERM in training, once its state is saved.
+    Raises InputError if the folder has another run of the same name, before anything is made, or if a stage cannot be
+    done, where what is finished is kept; Interrupted on SIGINT or SIGTERM in training, once its state is saved.
     """
     check(job, console)
     clear_below(job.out)
@@ -85,11 +82,11 @@ def check(job: Reproduction, console: Console) -> None:
             check_same(config, Inputs(config).parsed)
         else:
             check_same(config)
-        expansion, file = Expansion.load(folder), job.expanded.get(folder)
+        expansion, file = RunVectors.of_expansion(folder), job.expanded.get(folder)
         # One without maps only says where the fixed vectors are.
         if expansion and expansion.maps and not is_expanded(folder, file):
             raise InputError(
-                f"{folder}: expanded from the vectors of {expansion.vectors}: give them with --vectors, or another "
+                f"{folder}: expanded from the vectors of {expansion.path}: give them with --vectors, or another "
                 "folder with --out"
             )
         to_expand |= bool(file) and not is_expanded(folder, file)
@@ -143,7 +140,8 @@ def learn_vectors(material: Material, console: Console) -> Stage:
 
 def parse_tasks(job: Reproduction, console: Console) -> Stage:
     """Parse the sentences of the tasks with the parser of the corpus, if a view reads trees."""
-    if not job.reads_trees or (job.is_prepared and (job.trees / MANIFEST).is_file()):
+    is_prepared = all(material.is_prepared for material in job.distinct)
+    if not job.reads_trees or (is_prepared and (job.trees / MANIFEST).is_file()):
         return
     yield "parsing the sentences of the tasks"
     corpus = ParsedCorpus.open(job.distinct[0].parsed)
@@ -151,20 +149,17 @@ def parse_tasks(job: Reproduction, console: Console) -> Stage:
     text = job.trees.with_suffix(".txt")
     job.make_folder()
     write_sentences(text, job.task_sentences)
-    source = open_source(
-        [str(text)],
-        parser="builtin" if name == TREEBANK else name,
-        layout="lines",
-        tokenised=True,
-        max_tokens=MOST_TOKENS,
-        options=Options(corpus.parser.get("language", "en"), Path(models) if models else None),
-    )
+    options = Options(corpus.parser.get("language", "en"), Path(models) if models else None)
+    how: dict[str, Any] = {"layout": "lines", "tokenised": True, "max_tokens": MOST_TOKENS, "options": options}
+    source = open_source([str(text)], parser=BUILTIN if name == TREEBANK else name, **how)
     parse_corpus(source, job.trees, console=console)
 
 
 def train_run(job: Reproduction, config: TrainConfig, console: Console) -> Stage:
     """Train one of the runs."""
-    if not (job.materials[Path(config.data.out)].is_prepared and is_finished(config, Inputs(config).parsed)):
+    is_prepared = job.materials[Path(config.data.out)].is_prepared
+    progress = check_same(config, Inputs(config).parsed) if is_prepared else None
+    if not (progress and progress.finished):
         yield f"training {config.data.out}"
         train(config, console)
 
@@ -209,7 +204,7 @@ def stored_results(job: Reproduction) -> dict[str, Any] | None:
 
 def is_expanded(folder: Path, file: Path | None) -> bool:
     """Whether the vocabulary of a run is expanded from this file."""
-    expansion = Expansion.load(folder)
+    expansion = RunVectors.of_expansion(folder)
     return bool(file and expansion and expansion.fingerprint == WordVectors.open(file).fingerprint)
 
 
@@ -264,11 +259,8 @@ def write_first_lines(source: TextSource, n: int, out: Path) -> None:
 
 def write_first_rows(corpus: ParsedCorpus, n: int, out: Path) -> None:
     """Write the beginning of a parsed corpus, as ``first_documents`` has it, as one of its own."""
-    documents = np.empty(0, np.int32)
-    for table in corpus.tables():
-        documents = np.append(documents, table["document"].to_numpy())
-        if len(documents) > n:
-            break
+    of_rows = chain.from_iterable(table["document"].to_pylist() for table in corpus.tables())
+    documents = np.fromiter(islice(of_rows, n + 1), np.int32)
     if len(documents) > n:
         documents = documents[: int(np.searchsorted(documents, documents[n])) or n]
     with new_folder(out) as folder:

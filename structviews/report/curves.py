@@ -27,18 +27,14 @@ DASHES, SVG_DASHES = ("-", "--", "-."), ("none", "6 3", "8 3 2 3")
 
 @dataclass(frozen=True)
 class Curve:
-    """One metric over the steps ``(n,)`` of a run.
-
-    The name of the metric is without the channel, which is empty unless the run has several and the metric belongs to
-    one. ``kind`` is ``train``, ``validation`` or ``evaluation``.
-    """
+    """One metric over n steps of a run."""
 
     run: str
-    channel: str
-    kind: str
-    metric: str
-    steps: np.ndarray
-    values: np.ndarray
+    channel: str  # empty unless the run has several and the metric belongs to one
+    kind: str  # train, validation or evaluation
+    metric: str  # without the channel
+    steps: np.ndarray  # (n,)
+    values: np.ndarray  # (n,)
 
 
 def curves(name: str, entries: Sequence[dict[str, Any]]) -> list[Curve]:
@@ -70,12 +66,12 @@ def panels(found: Sequence[Curve]) -> dict[str, str]:
 
 
 class Series(NamedTuple):
-    """The curves of a run, or of one of its channels; indices into ``COLOURS``, by run, and ``DASHES``, by channel."""
+    """The curves of a run, or of one of its channels."""
 
     run: str
     channel: str
-    colour: int
-    dash: int
+    colour: int  # into COLOURS, by run
+    dash: int  # into DASHES, by channel
 
     @property
     def name(self) -> str:

@@ -44,34 +44,26 @@ TREES = frozenset({"dependency", "constituency"})
 
 @dataclass(frozen=True)
 class EncodedSample:
-    """A run's vectors ``(n, d)`` of the sample and ``(q, d)`` of the example sentences.
-
-    ``attention`` has the weights for the example sentences, see ``Embedder.attention``.
-    """
+    """What a run makes of the n sentences of the sample and the q example sentences."""
 
     run: str
-    sample: np.ndarray
-    queries: np.ndarray
-    attention: dict[str, list[np.ndarray]]
+    sample: np.ndarray  # (n, d)
+    queries: np.ndarray  # (q, d)
+    attention: dict[str, list[np.ndarray]]  # on the example sentences, see Embedder.attention
 
 
 @dataclass(frozen=True)
 class Shown:
-    """The sentences of a report.
-
-    The ``sample`` of the pool is projected and searched. ``texts`` are the example sentences as text comparable with
-    the pool's; ``examples`` the same, with trees unless ``no_trees`` says why they have none. ``runs`` are the runs'
-    vectors of both, and ``missing`` says why some are not there.
-    """
+    """The sentences of a report."""
 
     pool: Pool
-    sample: projection.Sample
+    sample: projection.Sample  # of the pool, which is projected and searched
     classes: projection.Classes | None
-    texts: list[str]
-    examples: Sequence[Sentence]
+    texts: list[str]  # the example sentences, comparable with the pool's
+    examples: Sequence[Sentence]  # the same, with trees unless no_trees says why they have none
     no_trees: list[str]
     runs: list[EncodedSample]
-    missing: list[str]
+    missing: list[str]  # why some runs are not there
 
     @property
     def headings(self) -> list[str]:
@@ -243,8 +235,8 @@ def show_sentences(
     for name, embedder in embedders.items():
         progress(f"{name}: encoding")
         try:
-            vectors = projection.sample_vectors(embedder, pool, sample), embedder.encode(parsed)
-            encoded.append(EncodedSample(name, *vectors, embedder.attention(parsed)))
+            vectors = pool.encode(embedder, sample.rows, sample.sentences)
+            encoded.append(EncodedSample(name, vectors, embedder.encode(parsed), embedder.attention(parsed)))
         except InputError as error:
             missing.append(f"{name}: {error}")
     return Shown(pool, sample, classes, texts, parsed, no_trees, encoded, missing)

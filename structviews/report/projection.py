@@ -17,7 +17,6 @@ import numpy as np
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Sentence
-from structviews.encoding.representation import check_finite
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool
 from structviews.runtime import pictures
@@ -76,14 +75,6 @@ def read_labels(path: Path, pool: Pool, rows: np.ndarray) -> list[str]:
     if "" in labels:
         raise InputError(f"{path}:{found[labels.index('')]}: no label, but {pool.path} has a sentence from that line")
     return labels
-
-
-def sample_vectors(embedder: Embedder, pool: Pool, sample: Sample, progress: OnProgress | None = None) -> np.ndarray:
-    """Vectors ``(n, d)`` of a sample; InputError names a sentence that cannot be encoded, or not to finite numbers."""
-    with pool.naming(sample.rows):
-        vectors = embedder.encode(sample.sentences, show_progress_bar=progress)
-        check_finite(vectors)
-    return vectors
 
 
 class Projection(NamedTuple):
@@ -245,7 +236,7 @@ def draw_run(
     sample = Sample.of(pool, most)
     colours = colourings(pool, sample, read_labels(labels, pool, sample.rows) if labels else None)
     embedder = Embedder.load(run, precision=precision)
-    projection = project(sample_vectors(embedder, pool, sample, progress))
+    projection = project(pool.encode(embedder, sample.rows, sample.sentences, progress))
     title = f"{run.resolve().name}: {counted(len(sample.texts), 'sentence')} of {pool.path.name}"
     if out.suffix.lower() == ".html":
         write_page(out, "projection.html", page_content(title, projection, pool, sample, colours))

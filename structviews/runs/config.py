@@ -45,11 +45,11 @@ class Data(Settings):
         "", "Start from the weights and vocabulary of this run.", path=True, run=True, metavar="PATH"
     )
     held_out: float = setting(
-        0.05, "Share of documents held out for validation; from 1 on, so many sentences, the first ones.", least=0
+        0.05, "Share of documents held out for validation; from 1 on, a number of sentences: the first ones.", least=0
     )
     perturbed: str = setting(
         "",
-        "What structviews perturb made of the corpus: further positives and hard negatives of its sentences.",
+        "Output of structviews perturb for the corpus: further positives, and hard negatives.",
         path=True,
     )
 
@@ -105,9 +105,7 @@ class ObjectiveChoice(Settings):
 
     name: str = setting("pairwise", "Training objective.", flat="objective")
     context: int = setting(1, "Largest distance between a sentence and its context sentences.", least=1, most=1000)
-    across_documents: bool = setting(
-        False, "Whether contexts go across the ends of documents, as if the corpus were one.", file_only=True
-    )
+    across_documents: bool = setting(False, "Whether contexts cross the ends of documents.", file_only=True)
     options: Settings | None = None
 
     def __post_init__(self) -> None:
@@ -157,14 +155,14 @@ class Optimisation(Settings):
     lr: float = setting(5e-4, "Learning rate of Adam.", above=0, most=1000)
     dense_adam: bool = setting(
         False,
-        "Adam also moves trained vectors of words that are not in the batch, by their moments.",
+        "Plain Adam: also update vectors of words that are not in the batch, by their moments.",
         flags="--dense-adam",
         rare=True,
     )
     clip: float = setting(5.0, "Maximum gradient norm per channel.", above=0, most=1e9, rare=True)
     clip_by: str = setting(
         "channel",
-        "Whether the gradient norm is that of a channel, or of each tensor.",
+        "Clip the gradient norm of each channel, or of each tensor.",
         choices=("channel", "tensor"),
         file_only=True,
     )

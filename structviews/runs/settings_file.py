@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self, TypedDict
 
@@ -26,6 +27,8 @@ KIND = "kind"
 # Table that describes the corpus; not a setting.
 PARSED = "parsed"
 REMEDY = "give a config.toml, such as train writes"
+# A value as TOML has it. JSON would escape characters beyond U+FFFF as surrogate pairs, which TOML does not allow.
+toml_value = partial(json.dumps, ensure_ascii=False)
 
 
 class Described(TypedDict, total=False):
@@ -178,9 +181,3 @@ def toml_text(table: Mapping[str, Any], name: str = "") -> str:
     text = (f"\n[{name}]\n" if name else "") + "".join(lines)
     inner = {key: value for key, value in table.items() if isinstance(value, dict)}
     return text + "".join(toml_text(value, f"{name}.{keys[key]}".lstrip(".")) for key, value in inner.items())
-
-
-def toml_value(value: Any) -> str:
-    """A value as TOML has it."""
-    # JSON would escape characters beyond U+FFFF as surrogate pairs, which TOML does not allow.
-    return json.dumps(value, ensure_ascii=False)

@@ -37,9 +37,7 @@ class Representation(Settings):
     remove_component: bool = setting(False, "Remove the first principal component of each view's vectors.")
     normalise: bool = setting(False, "Scale each view's vector to length 1.")
     join: str = setting(
-        "concatenation",
-        "concatenation of the views' vectors, or average of the normalised vectors.",
-        choices=JOINS,
+        "concatenation", "concatenation of the views' vectors, or average of the normalised vectors.", choices=JOINS
     )
     view_weights: tuple[float, ...] = weights_setting(
         "Weight of each view where views are joined, such as 1,1,2; 0 leaves a view out.", show_default="1 each"

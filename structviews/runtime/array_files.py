@@ -50,8 +50,6 @@ def read_arrays(path: Path, names: Sequence[str]) -> list[np.ndarray]:
 
 AT_ONCE = 8192  # rows per write: at most this many are lost on interruption
 
-Block = Callable[[int, int], np.ndarray]
-
 
 class Layout(NamedTuple):
     """Where the blocks, of ``at_once`` rows, of an array ``(n, d)``, float32, are in its file."""
@@ -82,7 +80,9 @@ class Layout(NamedTuple):
         return len(self.header) + sum(map(self.size, self.starts[:blocks]))
 
 
-def write_blocks(path: Path, partial: Path, journal: Path, layout: Layout, block: Block) -> None:
+def write_blocks(
+    path: Path, partial: Path, journal: Path, layout: Layout, block: Callable[[int, int], np.ndarray]
+) -> None:
     """Write an array, atomically, or resume where an interrupted call stopped; see ``writing``.
 
     The names of the partial file, in the same folder, and of the journal, which stays for ``read_blocks``, must

@@ -22,8 +22,7 @@ from filelock import FileLock, Timeout
 from structviews.errors import InputError
 
 ANOTHER = "give another folder with --out"
-# Characters of a command line that a message shows.
-SHOWN = 80
+SHOWN = 80  # characters of a command line that a message shows
 LOCK = re.compile(r"\.(?P<name>.+)\.lock")
 HOST = re.sub(r"[^A-Za-z0-9_]", "_", platform.node()) or "here"
 TEMPORARY = re.compile(rf"\..+\.{HOST}-(?P<process>\d+)\.tmp")
@@ -38,11 +37,8 @@ def temporary_name(path: Path) -> Path:
 def writing(path: Path, patience: float = 0) -> Iterator[None]:
     """Hold the lock on a file or folder while writing it, and delete what dead writers of it left behind.
 
-    The folder above it must exist. ``patience`` is how many seconds to wait for another writer.
-
-    Raises:
-        InputError: if another process, which the message names, holds it.
-        OSError: if the place cannot be written.
+    The folder above it must exist. ``patience`` is how many seconds to wait for another writer. Raises InputError if
+    another process, which the message names, holds it; OSError if the place cannot be written.
     """
     path = path.absolute()
     lock_file = path.with_name(f".{path.name}.lock")

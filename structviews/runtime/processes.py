@@ -22,8 +22,7 @@ from structviews.errors import InputError
 
 # Time for a worker that closed its pipe to end by itself, so that its exit code is there.
 SECONDS_TO_EXIT = 5.0
-# What a worker sends: how far a call is, its result, or what it raised.
-REPORT, RESULT, ERROR = range(3)
+REPORT, RESULT, ERROR = range(3)  # what a worker sends: how far a call is, its result, or what it raised
 OnReport = Callable[[float], None]
 
 

@@ -23,12 +23,10 @@ from structviews.runtime.device import multiplies_half
 
 # The most rows multiplied at once. More are not faster, and their results do not stay in the cache.
 ROWS = 256
-# Larger numbers of rows are rounded up to as many bits as this one has.
-EXACT = 15
+EXACT = 15  # larger numbers of rows are rounded up to as many bits as this one has
 
 T = TypeVar("T")
-# Numbers of a weight that are compared: an optimiser's step changes all of them.
-COMPARED = 8
+COMPARED = 8  # numbers of a weight that are compared: an optimiser's step changes all of them
 
 
 class _Prepared(NamedTuple):

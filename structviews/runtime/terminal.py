@@ -49,8 +49,7 @@ class Terminal(Console):
             yield each if each.control else each._replace(text=visible(each.text))
 
 
-# Characters that a cell is folded to before the cells of columns with ``no_wrap`` are, too.
-NARROW = 8
+NARROW = 8  # characters that a cell is folded to before the cells of columns with ``no_wrap`` are, too
 
 
 class Table(table.Table):
@@ -87,10 +86,8 @@ def number_table(labels: Iterable[str], numbers: Iterable[str], **options: Any) 
     return Table(*labels, *(table.Column(name, justify="right", no_wrap=True) for name in numbers), **options)
 
 
-# Called with the number done and the total.
-OnProgress = Callable[[int, int], None]
-# Characters of the part that moves.
-LONGEST, SHORTEST = 40, 8
+OnProgress = Callable[[int, int], None]  # called with the number done and the total
+LONGEST, SHORTEST = 40, 8  # characters of the part that moves
 
 
 def say(console: Console, text: str) -> None:

@@ -181,7 +181,7 @@ def create_app(
         lifespan=lifespan,
         responses=PROBLEMS,
     )
-    app.add_middleware(BodyLimit)
+    app.add_middleware(body_limit)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
     app.add_exception_handler(RequestValidationError, say_what_is_wrong)
     app.add_exception_handler(Exception, say_that_it_failed)
@@ -259,13 +259,10 @@ def api(runs: Sequence[ServedRun], worker: Batcher) -> APIRouter:
     return router
 
 
-class BodyLimit:
+def body_limit(app: ASGIApp) -> ASGIApp:
     """ASGI middleware that refuses bodies of more than ``BODY`` bytes before they are kept."""
 
-    def __init__(self, app: ASGIApp):
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def limited(scope: Scope, receive: Receive, send: Send) -> None:
         size = 0
 
         async def counted() -> Message:
@@ -279,7 +276,9 @@ class BodyLimit:
                 size += len(message.get("body", b""))
             raise HTTPException(413, f"the request is too large: send at most {BODY:,} bytes (fewer sentences)")
 
-        await self._app(scope, counted, send)
+        await app(scope, counted, send)
+
+    return limited
 
 
 def token_check(token: str) -> Callable[..., None]:

@@ -3,7 +3,7 @@
 Reading a checkpoint cannot execute code.
 """
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -76,10 +76,10 @@ def read_progress(run: Path) -> Progress | None:
 
 def mark(run: Path, finished: bool) -> None:
     """Record in a run's latest checkpoint, if there is one, whether training has finished."""
-    progress, path = read_progress(run), _newest(run)
-    if path and progress and progress.finished != finished:
-        tensors, _ = read_tensors(path, REMEDY)
-        write_arrays(path, tensors, asdict(replace(progress, finished=finished)))
+    if path := _newest(run):
+        tensors, notes = read_tensors(path, REMEDY)
+        if notes.get("finished", False) != finished:
+            write_arrays(path, tensors, notes | {"finished": finished})
 
 
 def load_state(run: Path, model: nn.Module, optimiser: torch.optim.Optimizer, rank: int = 0) -> Progress:
@@ -115,21 +115,14 @@ def _newest(run: Path) -> Path | None:
     return max((run / STATE).glob("step-*.safetensors"), default=None)
 
 
-def is_finished(config: TrainConfig, parsed: Parsed) -> bool:
-    """Whether the run's folder holds this same run on the same data, fully trained."""
-    run = Path(config.data.out)
-    progress = read_progress(run) if (run / CONFIG).is_file() else None
-    return progress is not None and progress.finished and not _difference(config, parsed)
-
-
 def open_run(config: TrainConfig, parsed: Parsed) -> Path:
-    """Create a run's folder, or check that it holds this same run.
+    """Create a run's folder, unless it holds this same run, see ``check_same``.
 
-    Raises InputError as ``check_same``; or if the folder is there but is not a run, or cannot be made.
+    Raises InputError if the folder is there but is not a run, or cannot be made.
     """
     run = Path(config.data.out)
-    there = check_same(config, parsed)
-    if not there and run.exists() and (not run.is_dir() or any(path.name[0] != "." for path in run.iterdir())):
+    there = run.exists() and not (run / CONFIG).is_file()
+    if there and (not run.is_dir() or any(path.name[0] != "." for path in run.iterdir())):
         raise InputError(f"{run}: already exists and is not a run: give another folder with --out")
     try:
         run.mkdir(parents=True, exist_ok=True)
@@ -141,18 +134,18 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     return run
 
 
-def check_same(config: TrainConfig, parsed: Parsed | None = None) -> bool:
-    """Whether there is a run in the folder; of ``parsed``, what it was trained on, None looks at the settings alone.
+def check_same(config: TrainConfig, parsed: Parsed | None = None) -> Progress | None:
+    """The progress of the run in the folder, if there is one and it has a checkpoint.
 
-    Raises InputError if it has other settings, another corpus or other perturbed sentences, other word vectors, another
-    encoder or another teacher.
+    Raises InputError if it has other settings, or was trained on something else than ``parsed``: another corpus, other
+    perturbed sentences or word vectors, another encoder or teacher; None looks at the settings alone.
     """
     run = Path(config.data.out)
     if not (run / CONFIG).is_file():
-        return False
+        return None
     if difference := _difference(config, parsed):
         raise InputError(f"{run}: {difference} another folder with --out")
-    return True
+    return read_progress(run)
 
 
 def _difference(config: TrainConfig, parsed: Parsed | None) -> str:
@@ -211,9 +204,8 @@ def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
 
 def extended(run: Path, epochs: int | None, steps: int | None) -> TrainConfig:
     """The configuration of a run, with another number of epochs or steps if given."""
-    config, _ = load_run(run)
     changes: dict[str, Any] = {"out": str(run), "epochs": epochs, "steps": steps}
-    return config.replaced(**{name: value for name, value in changes.items() if value is not None})
+    return load_run(run)[0].replaced(**{name: value for name, value in changes.items() if value is not None})
 
 
 def extend(config: TrainConfig) -> None:

@@ -59,14 +59,10 @@ class Inputs:
         self.teacher = Teacher.open(named) if named else None
         self.corpus = ParsedCorpus.open(config.data.corpus)
         perturbed, seed = config.data.perturbed, config.optimisation.seed
-        self.pairs = Pairs.open(perturbed, self.corpus, seed) if perturbed else None
-        self.parsed = Parsed.of(
-            self.corpus,
-            self.vectors,
-            self.encoder.identity if self.encoder else None,
-            self.teacher.described if self.teacher else None,
-            self.pairs.corpus if self.pairs else None,
-        )
+        self.pairs = Pairs(ParsedCorpus.open(perturbed), self.corpus, seed) if perturbed else None
+        encoder = self.encoder.identity if self.encoder else None
+        teacher = self.teacher.described if self.teacher else None
+        self.parsed = Parsed.of(self.corpus, self.vectors, encoder, teacher, self.pairs.corpus if self.pairs else None)
 
     def words(self, config: TrainConfig) -> tuple[dict[str, Vocabulary], Tensor | None]:
         """The vocabulary of each channel, and the fixed channel's table ``(words, dim)``."""
@@ -117,13 +113,11 @@ class Data:
         ranks: Ranks,
         device: torch.device,
     ) -> None:
-        self.config = config
-        self.ranks = ranks
-        self.device = device
+        self.config, self.ranks, self.device = config, ranks, device
         self.corpus, self.pairs = inputs.corpus, inputs.pairs
         contextual = inputs.encoder if CONTEXTUAL in config.words.channels else None
         self.states = StoredStates.find(self.corpus, contextual) if contextual else None
-        self.teacher = StoredStates.of_teacher(self.corpus, inputs.teacher) if inputs.teacher else None
+        teacher = StoredStates.of_teacher(self.corpus, inputs.teacher) if inputs.teacher else None
         self.reads_neighbours = config.objective.reads_neighbours
         # Where an objective reads only the next sentence, further ones are no contexts.
         self.reach = 1 if "next" in model.context_needs else config.objective.context
@@ -133,10 +127,10 @@ class Data:
             model.needs,
             "same" in model.context_needs,
             config.words.cut_off,
-            {CONTEXTUAL: self.states} if self.states else None,
+            {CONTEXTUAL: self.states} if self.states else {},
             blueprint.aligner if blueprint else None,
             config.objective.across_documents,
-            self.teacher,
+            teacher,
             self.pairs.corpus if self.pairs else None,
         )
         # Some of the documents are held out.
@@ -162,23 +156,22 @@ class Data:
         c, shares = self.config.optimisation, np.diff(deal(self._document_starts, ranks or self.ranks.count))
         return min(n_batches(int(share), c.batch_size, c.seed, epoch) for share in shares)
 
-    def _steps_of(self, epoch: int) -> int:
-        return math.ceil(self.epoch_length(epoch) / self.config.optimisation.accumulate)
-
     def last_step(self, start: Progress | None = None) -> int:
         """The number of the run's last step when it goes on from ``start``; by default, from the beginning."""
         c, start = self.config.optimisation, start or Progress()
-        steps = start.step + sum(map(self._steps_of, range(start.epoch, c.epochs))) - start.batch // c.accumulate
+        steps = sum(math.ceil(self.epoch_length(epoch) / c.accumulate) for epoch in range(start.epoch, c.epochs))
+        steps += start.step - start.batch // c.accumulate
         return min(steps, c.steps) if c.steps else steps
 
     def batch_of(self, step: int) -> str:
         """The first batch of a step, and its epoch, for messages."""
+        accumulate = self.config.optimisation.accumulate
         for epoch in range(self.config.optimisation.epochs):
-            steps = self._steps_of(epoch)
+            steps = math.ceil(self.epoch_length(epoch) / accumulate)
             if step <= steps:
                 break
             step -= steps
-        return f"batch {(step - 1) * self.config.optimisation.accumulate + 1} of epoch {epoch + 1}"
+        return f"batch {(step - 1) * accumulate + 1} of epoch {epoch + 1}"
 
     def steps(self, start: Progress) -> Iterator[Step]:
         """The data of each step from ``start`` on, from this rank's share."""
@@ -190,9 +183,8 @@ class Data:
         for epoch in range(start.epoch, c.epochs):
             count = self.epoch_length(epoch)
             done = start.batch if epoch == start.epoch else 0
-            drawn = epoch_batches(
-                own, c.batch_size, c.seed, epoch, shuffled=shuffled, in_order=c.batch_order == "corpus"
-            )
+            in_order = c.batch_order == "corpus"
+            drawn = epoch_batches(own, c.batch_size, c.seed, epoch, shuffled=shuffled, in_order=in_order)
             rows_of = islice(drawn, done, count)
             while rows := list(islice(rows_of, c.accumulate)):
                 if c.steps and number >= c.steps:
@@ -214,9 +206,15 @@ class Data:
 
         Warns if there is nothing to validate on. Raises InputError if a sample of the sentences is all the same.
         """
-        sample = self.train_rows[:: max(1, len(self.train_rows) // COMPARED)].tolist()
-        first = self.corpus.sentence(sample[0]).tokens
-        if all(self.corpus.sentence(row).tokens == first for row in sample):
+        sample = self.train_rows[:: max(1, len(self.train_rows) // COMPARED)]
+        different, start = set[tuple[str, ...]](), 0
+        for table in self.corpus.tables():
+            rows = sample[(sample >= start) & (sample < start + len(table))] - start
+            different.update(map(tuple, table["tokens"].take(rows).to_pylist()))
+            start += len(table)
+            if len(different) > 1:  # mostly, in the first one
+                break
+        else:
             raise InputError(
                 f"{self.corpus.path}: all its sentences are the same, so there is nothing to learn: give another corpus"
             )

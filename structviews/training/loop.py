@@ -21,7 +21,7 @@ from structviews.runtime.machine import keep_freed_memory, require
 from structviews.runtime.processes import Interrupted, stop_signals
 from structviews.runtime.terminal import Terminal, rate_bar, say
 from structviews.runtime.wording import counted
-from structviews.training.checkpoint import Progress, check_same, is_finished, mark, open_run
+from structviews.training.checkpoint import Progress, check_same, mark, open_run
 from structviews.training.data import Inputs, Step
 from structviews.training.ranks import Ranks
 from structviews.training.reporting import Reporter, cosines
@@ -57,10 +57,10 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
             inputs = Inputs(config, reading) if ranks.leads else None
             ranks.wait()
             inputs = inputs or Inputs(config)
-        if is_finished(config, inputs.parsed):
+        there = check_same(config, inputs.parsed)
+        if there and there.finished:
             say(console, f"{run}: already trained")
             return run
-        check_same(config, inputs.parsed)
         if config.monitoring.tensorboard:
             require("tensorboardX", "--tensorboard", "tensorboard")
         keep_freed_memory()

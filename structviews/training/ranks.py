@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -33,15 +33,6 @@ Array = np.ndarray
 
 class RankLost(Exception):  # noqa: N818 - the name says what happened
     """A collective operation failed because another rank has ended."""
-
-
-class Agreement(NamedTuple):
-    """What all ranks know before a step."""
-
-    signal: int  # number of a signal that asked any rank to stop, or 0
-    due: bool  # whether any rank wants a checkpoint
-    sentences: int  # in all ranks' batches
-    words: dict[str, Array]  # by channel, the ids (U,) that occur in any rank's batches, ascending
 
 
 class Ranks:
@@ -83,29 +74,6 @@ class Ranks:
         """Wait until all ranks get here."""
         self.exchange(np.zeros(1, dtype=np.uint8))
 
-    def agree(
-        self, signal: int, due: bool, sentences: int, words: dict[str, Array], sizes: dict[str, int]
-    ) -> Agreement:
-        """Exchange what each rank will do in the next step; ``sizes`` are those of the channels' vocabularies."""
-        if self.count == 1:
-            return Agreement(signal, due, sentences, words)
-        head = np.array([signal, due, sentences], dtype=np.int64).view(np.uint8)
-        masks = []
-        for name, ids in words.items():
-            mask = np.zeros(sizes[name], dtype=bool)
-            mask[ids] = True
-            masks.append(np.packbits(mask))
-        gathered = self.exchange(np.concatenate([head, *masks]))
-        heads = np.ascontiguousarray(gathered[:, : len(head)]).view(np.int64)
-        joined = np.bitwise_or.reduce(gathered[:, len(head) :])
-        of_channels = np.split(joined, np.cumsum([len(mask) for mask in masks])[:-1]) if masks else []
-        return Agreement(
-            int(heads[:, 0].max()),
-            bool(heads[:, 1].any()),
-            int(heads[:, 2].sum()),
-            {name: np.flatnonzero(np.unpackbits(bits)) for name, bits in zip(words, of_channels, strict=True)},
-        )
-
     def mean(self, values: dict[str, float]) -> dict[str, float]:
         """The mean of each value over the ranks."""
         gathered = self.exchange(np.array(list(values.values()), dtype=np.float64).view(np.uint8)).view(np.float64)
@@ -123,9 +91,8 @@ class Ranks:
             shared |= {name: tensor for name in of_words if (tensor := getattr(context.words, name)) is not None}
         gathered = self._gather([*views, *shared.values()])
         contexts = []
-        for rank in range(self.count):
-            of_ranks = zip(shared, gathered[len(views) :], strict=True)
-            own: dict[str, Any] = {name: tensors[rank] for name, tensors in of_ranks}
+        for of_rank in zip(*gathered[len(views) :], strict=True):
+            own: dict[str, Any] = dict(zip(shared, of_rank, strict=True))
             if context.words is not None:
                 words = {name: own.pop(name) for name in of_words if name in own}
                 lengths = torch.bincount(words["sentence"], minlength=len(own["neighbours"])).cpu().numpy()

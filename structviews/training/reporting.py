@@ -32,7 +32,7 @@ class Reporter:
     def __init__(self, training: Training, start: Progress, console: Console, bar: Bar) -> None:
         self._training = training
         self._run = training.run
-        self._objectives = {name: channel.objective for name, channel in training.model.each()}
+        self._objectives = {name: channel.objective for name, channel in training.model.channels.items()}
         self._console = console
         self._bar = bar
         self.last = training.data.last_step(start)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -21,11 +21,10 @@ from structviews.objectives.objective import Context, Inputs
 from structviews.objectives.teacher import TeacherAgreement, TeacherConfig
 from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.stored_states import StoredStates
-from structviews.runtime.documents import checked
-from structviews.runtime.seals import read_tensors, write_arrays
+from structviews.runtime.seals import write_arrays
 from structviews.runtime.terminal import OnProgress
 from structviews.training.optimiser import LazyAdam
-from structviews.words.learning import REMEDY, Notes, check_name, new_model, write_model
+from structviews.words.learning import check_name, new_model, read_state, write_model
 from structviews.words.sub_words import SubWords, hashed_ngrams
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, smooth_inverse
@@ -49,45 +48,22 @@ def take_file(
     progress: OnProgress | None = None,
     beside: WordVectors | None = None,
 ) -> int:
-    """Write a teacher's vectors of a corpus's words to a file, see ``write_model``; return the number of words.
+    """Write a teacher's vectors of single words to a file, as ``learn_file`` does; return the number of words.
 
-    If it is interrupted, the same call resumes after the last finished epoch, which ``.NAME.state`` beside the file
-    holds until the end.
+    They are made for a bag of words (after model2vec, Tulkens and van Dongen 2024): centred, reduced to their first d
+    principal components, and weighted by the smooth inverse frequency a / (a + p(w)) of each word (Arora et al. 2017,
+    algorithm 1), so that their plain mean is a sentence's vector. Then they are trained for some ``epochs``, see
+    ``trained``. N-grams get the vectors whose means are nearest to the words', without the weights: further words are
+    rare. A word's vector in the file ``beside``, if one is given, scaled as ``scaled_beside`` says, comes after the
+    teacher's.
+
+    Raises InputError as ``learn_file``; or if the teacher has fewer dimensions, or its vectors of the corpus's
+    sentences, which the training needs, are not stored.
     """
     check_name(out, config)
-    state = out.with_name(f".{out.name}.state")
-    model = taught_model(corpus, config, teacher, epochs, state, progress, beside)
-    write_model(out, model)
-    state.unlink(missing_ok=True)
-    return len(model.wv)
-
-
-def taught_model(
-    corpus: ParsedCorpus,
-    config: Word2VecConfig,
-    teacher: Teacher,
-    epochs: int,
-    state: Path,
-    progress: OnProgress | None = None,
-    beside: WordVectors | None = None,
-) -> Any:
-    """A teacher's vectors of single words, as a bag of words needs them (after model2vec, Tulkens and van Dongen 2024).
-
-    They are centred, reduced to their first d principal components, and weighted by the smooth inverse frequency
-    a / (a + p(w)) of each word (Arora et al. 2017, algorithm 1), so that their plain mean is a sentence's vector. Then
-    they are trained for some ``epochs``, see ``Sentences``. N-grams get the vectors whose means are nearest to the
-    words', without the weights: further words are rare. A word's vector in the file ``beside``, if one is given, scaled
-    as ``scaled_beside`` says, comes after the teacher's.
-
-    Returns:
-        gensim's ``Word2Vec`` or ``FastText``, words by descending frequency.
-
-    Raises:
-        InputError: if gensim is missing, no word is frequent enough, the teacher has fewer dimensions, or its vectors
-            of the corpus's sentences, which the training needs, are not stored.
-    """
     if config.dim > teacher.dim:
         raise InputError(f"dim = {config.dim}: more than the {teacher.dim} dimensions of {teacher.name}: lower --dim")
+    state = out.with_name(f".{out.name}.state")
     model = new_model(corpus, replace(config, dim=config.dim + (beside.dim if beside else 0)))
     found = []
     words: list[str] = model.wv.index_to_key
@@ -103,99 +79,82 @@ def taught_model(
     weights = smooth_inverse(counts / model.corpus_total_words).astype(np.float32)
     weighted = weights * vectors
     if epochs:
-        sentences = Sentences(corpus, Vocabulary([UNKNOWN, *words], uncased=config.lower_case), teacher, config.seed)
-        mapped = sentences.trained(weighted, directions, epochs, state, progress)
+        vocabulary = Vocabulary([UNKNOWN, *words], uncased=config.lower_case)
+        mapped = trained(corpus, vocabulary, teacher, config.seed, weighted, directions, epochs, state, progress)
         weighted = mapped @ principal(np.sqrt(counts) * mapped, config.dim)  # of the words of a text
         vectors = weighted / weights
     if beside:
         further = scaled_beside(beside, words, counts, weighted)
         weighted, vectors = (np.concatenate([each, further], axis=1) for each in (weighted, vectors))
     model.init_weights()
-    if not config.subwords:
+    if config.subwords:
+        sub_words = SubWords(model.wv.vectors_ngrams, None, model.wv.min_n, model.wv.max_n)
+        fit_ngrams(sub_words, words, vectors)
+        # A word's vector is the mean of its own and its n-grams' rows.
+        sums, sizes = sub_words.sums([word.encode() for word in words])
+        model.wv.vectors_vocab[:] = (sizes + 1)[:, None] * weighted - sums
+        model.wv.adjust_vectors()
+    else:
         model.wv.vectors[:] = weighted
-        return model
-    sub_words = SubWords(model.wv.vectors_ngrams, None, model.wv.min_n, model.wv.max_n)
-    fit_ngrams(sub_words, words, vectors)
-    # A word's vector is the mean of its own and its n-grams' rows.
-    sums, sizes = sub_words.sums([word.encode() for word in words])
-    model.wv.vectors_vocab[:] = (sizes + 1)[:, None] * weighted - sums
-    model.wv.adjust_vectors()
-    return model
+    return write_model(out, model, state)
 
 
-class Sentences:
-    """A corpus's sentences with a teacher's vectors, which words are trained on.
+def trained(
+    corpus: ParsedCorpus,
+    vocabulary: Vocabulary,
+    teacher: Teacher,
+    seed: int,
+    words: np.ndarray,
+    directions: np.ndarray,
+    epochs: int,
+    state: Path,
+    progress: OnProgress | None = None,
+) -> np.ndarray:
+    """Words' vectors ``(V, d)``, trained and mapped to the teacher's space ``(V, T)``, where their means agree.
 
-    A linear map of the mean of a sentence's words is to agree with the teacher's vector as the objective ``teacher``
-    says; known words alone count. This is what a static table can keep of the teacher (tokenlearn, Tulkens and van
-    Dongen 2024).
-
-    Raises:
-        InputError: if the teacher's vectors of the sentences are not stored.
+    A linear map of the mean of a sentence's words, which begins as the ``directions (T, d)`` that the words were
+    reduced to, is to agree with the teacher's vector as the objective ``teacher`` says; known words alone count. This
+    is what a static table can keep of the teacher (tokenlearn, Tulkens and van Dongen 2024). The checkpoint file
+    ``state`` is written after each epoch, and the same call resumes from it. Raises InputError if the teacher's vectors
+    of the sentences are not stored.
     """
-
-    def __init__(self, corpus: ParsedCorpus, vocabulary: Vocabulary, teacher: Teacher, seed: int):
-        stored = StoredStates.of_teacher(corpus, teacher)
-        self.reader = CorpusReader(corpus, {WORDS: vocabulary}, (), teacher=stored)
-        self.seed = seed
-        self._of = [corpus.fingerprint, teacher.about, seed, len(vocabulary), vocabulary.uncased]
-
-    def trained(
-        self, words: np.ndarray, directions: np.ndarray, epochs: int, state: Path, progress: OnProgress | None
-    ) -> np.ndarray:
-        """Words' vectors ``(V, d)``, trained and mapped to the teacher's space ``(V, T)``, where their means agree.
-
-        The map begins as the ``directions (T, d)`` that the words were reduced to. The checkpoint file ``state`` is
-        written after each epoch, and the same call resumes from it.
-        """
-        size, dim = words.shape
-        table = nn.EmbeddingBag(size + 1, dim, mode="mean", sparse=True, padding_idx=0)
-        inputs = Inputs(views=(WORDS,), dims=(dim,), teacher_dim=len(directions))
-        agreement = TeacherAgreement(inputs, TeacherConfig())
-        to_teacher = cast("nn.Linear", agreement.maps[0])
-        to_teacher.register_parameter("bias", None)  # so that the mean of mapped words is the mapped mean
-        learnt = {WORDS: table.weight, "map": to_teacher.weight}
-        with torch.no_grad():
-            table.weight[0] = 0
-            table.weight[1:] = torch.from_numpy(words)
-            to_teacher.weight.copy_(torch.from_numpy(directions))
-        optimiser = LazyAdam([{"params": [learnt[name]], "name": name} for name in learnt], 0)
-        of = json.dumps([*self._of, epochs, dim])
-        rows = np.arange(len(self.reader))
-        ends = np.cumsum([n_batches(len(rows), BATCH, self.seed, epoch) for epoch in range(epochs)]).tolist()
-        for epoch in range(_restored(learnt, optimiser, state, of), epochs):
-            drawn = epoch_batches(rows, BATCH, self.seed, epoch, shuffled=True)
-            for step, batch in enumerate(prefetch(map(self.reader.batch, drawn)), [0, *ends][epoch]):
-                for group in optimiser.param_groups:
-                    group["lr"] = RATES[group["name"]] * min(1, (step + 1) / WARM_UP) * (1 - step / ends[-1])
-                ids = batch.ids[WORDS]
-                means = table(ids.distinct[ids.inverse], batch.offsets[:-1])
-                loss, _ = agreement([means], Context(batch.position[:, None], teacher=batch.teacher))
-                optimiser.zero_grad()
-                loss.backward()
-                optimiser.step()
-                if progress:
-                    progress(epochs * len(rows) * (step + 1) // ends[-1], epochs * len(rows))
-            moments = {f"{name} {key}": each for name in learnt for key, each in optimiser.state[learnt[name]].items()}
-            write_arrays(state, learnt | moments, {"of": of, "done": epoch + 1})
-        return (table.weight[1:] @ to_teacher.weight.T).detach().numpy()
-
-
-def _restored(learnt: dict[str, torch.Tensor], optimiser: LazyAdam, state: Path, of: str) -> int:
-    """Load a checkpoint; the number of epochs done, 0 if there is none, or one that is not ``of`` the same training."""
-    try:
-        tensors, found = read_tensors(state, REMEDY)
-        notes: Notes = checked(found, Notes, state, REMEDY)
-    except InputError:  # missing, damaged, or that of skip-gram
-        return 0
-    if notes["of"] != of:
-        return 0
+    reader = CorpusReader(corpus, {WORDS: vocabulary}, (), teacher=StoredStates.of_teacher(corpus, teacher))
+    size, dim = words.shape
+    table = nn.EmbeddingBag(size + 1, dim, mode="mean", sparse=True, padding_idx=0)
+    agreement = TeacherAgreement(Inputs((WORDS,), (dim,), teacher_dim=len(directions)), TeacherConfig())
+    to_teacher = cast("nn.Linear", agreement.maps[0])
+    to_teacher.register_parameter("bias", None)  # so that the mean of mapped words is the mapped mean
+    learnt = {WORDS: table.weight, "map": to_teacher.weight}
     with torch.no_grad():
-        for name, parameter in learnt.items():
-            parameter.copy_(tensors.pop(name))
-            own = {key: each.clone() for key, each in tensors.items() if key.startswith(f"{name} ")}
-            optimiser.state[parameter] = {key.removeprefix(f"{name} "): each for key, each in own.items()}
-    return notes["done"]
+        table.weight[0] = 0
+        table.weight[1:] = torch.from_numpy(words)
+        to_teacher.weight.copy_(torch.from_numpy(directions))
+    optimiser = LazyAdam([{"params": [learnt[name]], "name": name} for name in learnt], 0)
+    of = json.dumps([corpus.fingerprint, teacher.about, seed, len(vocabulary), vocabulary.uncased, epochs, dim])
+    rows = np.arange(len(reader))
+    ends = np.cumsum([n_batches(len(rows), BATCH, seed, epoch) for epoch in range(epochs)]).tolist()
+    saved, done = read_state(state, of)
+    for name, parameter in learnt.items() if done else ():
+        own = {key: torch.from_numpy(each) for key, each in saved.items() if key.split()[0] == name}
+        with torch.no_grad():
+            parameter.copy_(own.pop(name))
+        optimiser.state[parameter] = {key.removeprefix(f"{name} "): each for key, each in own.items()}
+    for epoch in range(done, epochs):
+        drawn = epoch_batches(rows, BATCH, seed, epoch, shuffled=True)
+        for step, batch in enumerate(prefetch(map(reader.batch, drawn)), [0, *ends][epoch]):
+            for group in optimiser.param_groups:
+                group["lr"] = RATES[group["name"]] * min(1, (step + 1) / WARM_UP) * (1 - step / ends[-1])
+            ids = batch.ids[WORDS]
+            means = table(ids.distinct[ids.inverse], batch.offsets[:-1])
+            loss, _ = agreement([means], Context(batch.position[:, None], teacher=batch.teacher))
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            if progress:
+                progress(epochs * len(rows) * (step + 1) // ends[-1], epochs * len(rows))
+        moments = {f"{name} {key}": each for name in learnt for key, each in optimiser.state[learnt[name]].items()}
+        write_arrays(state, learnt | moments, {"of": of, "done": epoch + 1})
+    return (table.weight[1:] @ to_teacher.weight.T).detach().numpy()
 
 
 def principal(vectors: np.ndarray, dim: int) -> np.ndarray:

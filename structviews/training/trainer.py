@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from structviews.runtime.machine import check_memory
 from structviews.training.checkpoint import Progress, check_source, load_state, random_state, read_progress, save_state
 from structviews.training.data import Data, Inputs, Step
 from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
-from structviews.training.ranks import Agreement, Ranks
+from structviews.training.ranks import Ranks
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
 
 VALIDATION_BATCHES = 25
@@ -35,6 +35,15 @@ VALIDATION_BATCHES = 25
 BYTES_PER_PARAMETER = 16
 # By channel and name.
 Metrics = dict[str, dict[str, Tensor]]
+
+
+class Agreement(NamedTuple):
+    """What all ranks know before a step."""
+
+    signal: int  # number of a signal that asked any rank to stop, or 0
+    due: bool  # whether any rank wants a checkpoint
+    sentences: int  # in all ranks' batches
+    words: dict[str, np.ndarray]  # by channel, the ids (U,) that occur in any rank's batches, ascending
 
 
 def training_bytes(model: nn.Module) -> int:
@@ -151,8 +160,21 @@ class Training:
     def agree(self, step: Step, signal: int) -> Agreement:
         """Exchange with the other ranks what each will do in the next step."""
         due = self.ranks.leads and time.monotonic() - self.last_saved > 60 * self.config.monitoring.checkpoint_minutes
-        sizes = {name: len(vocabulary) for name, vocabulary in self.vocabularies.items()}
-        return self.ranks.agree(signal, due, sum(map(len, step.batches)), step.words, sizes)
+        own = Agreement(signal, due, sum(map(len, step.batches)), step.words)
+        if self.ranks.count == 1:
+            return own
+        head = np.array(own[:3], dtype=np.int64).view(np.uint8)
+        masks = []
+        for name, ids in step.words.items():
+            mask = np.zeros(len(self.vocabularies[name]), dtype=bool)
+            mask[ids] = True
+            masks.append(np.packbits(mask))
+        gathered = self.ranks.exchange(np.concatenate([head, *masks]))
+        signals, wanted, sentences = np.ascontiguousarray(gathered[:, : len(head)]).view(np.int64).T
+        joined = np.bitwise_or.reduce(gathered[:, len(head) :])
+        of_channels = np.split(joined, np.cumsum([len(mask) for mask in masks])[:-1]) if masks else []
+        words = {name: np.flatnonzero(np.unpackbits(bits)) for name, bits in zip(step.words, of_channels, strict=True)}
+        return Agreement(int(signals.max()), bool(wanted.any()), int(sentences.sum()), words)
 
     def step(
         self, *batches: Batch, words: Mapping[str, np.ndarray] | None = None
@@ -172,7 +194,7 @@ class Training:
             self.first_bad.masked_fill_((self.first_bad == 0) & ~loss.detach().isfinite(), self.taken + 1)
         if words and (len(batches) > 1 or self.ranks.count > 1):
             values = []
-            for name, channel in self.model.each():
+            for name, channel in self.model.channels.items():
                 rows = send(torch.from_numpy(words[name]), self.device)
                 for parameter in channel.parameters():
                     if not parameter.requires_grad:
@@ -183,7 +205,7 @@ class Training:
                         parameter.grad = merge_rows(parameter.grad, rows)
                     values.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
             self.ranks.average(values)
-        for _, channel in self.model.each():
+        for channel in self.model.channels.values():
             parameters, c = list(channel.parameters()), self.config.optimisation
             for together in [parameters] if c.clip_by == "channel" else zip(parameters):
                 clip_gradients(together, c.clip)
@@ -268,7 +290,7 @@ class Training:
         """The model in its present state as an embedder, which knows every word of the run's vector file."""
         words = self.vocabularies
         if self.inputs.vectors:
-            words = read_further_words(self.model, words, self.inputs.vectors)
+            words = read_further_words(self.model, words, self.inputs.vectors.read)
         return TrainedEmbedder(self.config, self.inputs.parsed, self.model, words, blueprint=self.blueprint)
 
 

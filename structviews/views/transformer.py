@@ -38,7 +38,7 @@ class TransformerConfig(Settings):
     )
     top_layers: int = setting(
         0,
-        "Train only so many top layers of the transformer; 0 for all of it.",
+        "Train only the top N layers of the transformer; 0 for all of it.",
         least=0,
         most=10_000,
         metavar="N",
@@ -46,7 +46,7 @@ class TransformerConfig(Settings):
     )
     recompute: bool = setting(
         False,
-        "Compute the transformer's layers again in the backward pass, which needs less memory and more time.",
+        "Recompute the transformer's layers in the backward pass: less memory, more time.",
         flags="--recompute",
         rare=True,
         training=True,

@@ -14,15 +14,14 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from structviews.batches.batch import Batch, WordIds
+from structviews.kernels.steps import Function
 from structviews.pretrained.loading import Blueprint
 from structviews.settings import Settings
 from structviews.views import VIEWS
 
 
-class _Rows(torch.autograd.Function):
+class _Rows(Function):
     """Selects distinct rows of a table; its gradient is sparse and coalesced."""
-
-    apply: ClassVar[Callable[..., Tensor]]
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, rows: Tensor) -> Tensor:

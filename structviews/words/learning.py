@@ -34,15 +34,18 @@ class Notes(TypedDict):
     done: int
 
 
-def _restored(model: Any, path: Path, of: str) -> int:
-    """Load a checkpoint into the model; the number of epochs done, 0 if there is none, or one that is not ``of`` it."""
+def read_state(path: Path, of: str) -> tuple[dict[str, np.ndarray], int]:
+    """The arrays of a checkpoint and the number of epochs done; none and 0 unless it is there, and ``of`` the same."""
     try:
         notes: Notes = checked(read_head(path, REMEDY).notes, Notes, path, REMEDY)
-        arrays = read_arrays(path, REMEDY)
-    except InputError:  # missing, or damaged
-        return 0
-    if notes["of"] != of:
-        return 0
+        return (read_arrays(path, REMEDY), notes["done"]) if notes["of"] == of else ({}, 0)
+    except InputError:  # missing, damaged, or of another way to learn
+        return {}, 0
+
+
+def _restored(model: Any, path: Path, of: str) -> int:
+    """Load a checkpoint into the model; the number of epochs done."""
+    arrays, done = read_state(path, of)
     for name, target in _learnt(model).items():
         # gensim looks products up in a table, and crashes on NaN, also on one that large numbers lead to.
         if name not in arrays or arrays[name].shape != target.shape or not (np.abs(arrays[name]) < LARGEST).all():
@@ -50,7 +53,7 @@ def _restored(model: Any, path: Path, of: str) -> int:
         target[:] = arrays[name]
     if hasattr(model.wv, "adjust_vectors"):
         model.wv.adjust_vectors()
-    return notes["done"]
+    return done
 
 
 def _learnt(model: Any) -> dict[str, np.ndarray]:
@@ -66,41 +69,38 @@ def check_name(out: Path, config: Word2VecConfig) -> None:
 
 
 def learn_file(out: Path, corpus: ParsedCorpus, config: Word2VecConfig, progress: OnProgress | None = None) -> int:
-    """Train word vectors on a corpus and write them to a file, see ``write_model``; return the number of words.
+    """Train word vectors on a corpus and write them to a file; return the number of words.
 
     If it is interrupted, the same call resumes after the last finished epoch, which ``.NAME.state`` beside the file
     holds until the end.
     """
     check_name(out, config)
     state = out.with_name(f".{out.name}.state")
-    model = learn_model(corpus, config, state, progress)
-    write_model(out, model)
-    state.unlink()
-    return len(model.wv)
+    return write_model(out, learn_model(corpus, config, state, progress), state)
 
 
-def write_model(out: Path, model: Any) -> None:
-    """Write gensim's model, atomically: with sub-words in fastText's own format, else as ``save_vectors`` does."""
+def write_model(out: Path, model: Any, state: Path) -> int:
+    """Write gensim's model, atomically, and delete its checkpoint; return the number of words.
+
+    With sub-words the file is in fastText's own format, else as ``save_vectors`` writes it.
+    """
     if hasattr(model.wv, "vectors_ngrams"):
         from gensim.models.fasttext import save_facebook_model  # noqa: PLC0415 - an extra
 
         write_whole(out, lambda file: save_facebook_model(model, file))
     else:
         save_vectors(out, model.wv.index_to_key, model.wv.vectors)
+    state.unlink(missing_ok=True)
+    return len(model.wv)
 
 
 def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progress: OnProgress | None = None) -> Any:
-    """Train word vectors on a corpus with gensim.
+    """Train word vectors on a corpus: gensim's ``Word2Vec`` or ``FastText``, words by descending frequency.
 
     After an interruption, the same call resumes after the last finished epoch; with one worker it gives the same bytes.
     Several workers write to the same vectors without locks, so that these differ from run to run. Words are used as
     they are, cased, unless the settings say otherwise. The checkpoint file ``state`` is written after each epoch.
-
-    Returns:
-        gensim's ``Word2Vec`` or ``FastText``, words by descending frequency.
-
-    Raises:
-        InputError: if gensim is missing or no word is frequent enough.
+    Raises InputError if gensim is missing or no word is frequent enough.
     """
     model = new_model(corpus, config)
     of = json.dumps([corpus.fingerprint, asdict(config)])

@@ -32,11 +32,6 @@ def quantise(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.rint(steps).clip(-LARGEST_BYTE, LARGEST_BYTE).astype(np.int8), scales
 
 
-def restore(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """The rows ``(n, d)``, float32, that ``quantise`` rounded."""
-    return rows * scales[:, None]
-
-
 def hashed_ngrams(words: Sequence[bytes], shortest: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
     """The hashes ``(m,)`` of the character n-grams of words in UTF-8, as fastText computes them.
 
@@ -100,7 +95,7 @@ class SubWords:
             some = np.flatnonzero(counts[first:last])
             if len(some):
                 chosen = indices[begin : ends[last - 1]]
-                read = self.rows[chosen] if self.scales is None else restore(self.rows[chosen], self.scales[chosen])
+                read = self.rows[chosen] if self.scales is None else self.rows[chosen] * self.scales[chosen, None]
                 sums[first + some] = np.add.reduceat(read, (ends - counts)[first + some] - begin)
             first = last
         return sums, counts

@@ -6,6 +6,7 @@ Shapes: V words in the file, n words looked up, dim dimension of a vector.
 import hashlib
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -22,7 +23,7 @@ from structviews.errors import InputError
 from structviews.runtime.files import clear, digest, write_whole, writing
 from structviews.runtime.terminal import OnProgress
 from structviews.words.sub_words import SubWords
-from structviews.words.vector_formats import Block, FastTextFile, VectorSource, warn_of_file
+from structviews.words.vector_formats import Block, FastTextFile, VectorSource
 from structviews.words.vocabulary import Vocabulary, spelt
 
 STAMP_KEY = b"structviews.vectors"
@@ -34,6 +35,8 @@ PATIENCE = 3600
 FINGERPRINT_ROWS = 1000
 # Size of the vectors in one record batch of the Arrow file.
 PART_BYTES = 2**25
+# How an Arrow file is that cannot be read.
+UNSOUND = (OSError, pa.ArrowException, KeyError, ValueError)
 
 
 class Part(NamedTuple):
@@ -69,15 +72,10 @@ class WordVectors:
         The first call converts the file to a memory-mapped Arrow file, ``NAME.arrow`` in the same folder or, if that is
         not writable, in the user's cache folder; it is converted again if its size or modification time changes, or if
         the Arrow file is damaged. Only the words are held in memory. If a word occurs twice, its first vector is kept,
-        with a warning.
+        with a warning. ``progress`` is called with the number of bytes read and their total during conversion.
 
-        Args:
-            path: the file.
-            progress: called with the number of bytes read and their total during conversion.
-
-        Raises:
-            InputError: if the file cannot be read, has none of these formats, is truncated, or has
-                vectors of different dimensions or with values that are NaN or infinite.
+        Raises InputError if the file cannot be read, has none of these formats, is truncated, or has vectors of
+        different dimensions or with values that are NaN or infinite.
         """
         path = Path(path)
         try:
@@ -228,29 +226,29 @@ def arrow_file(path: Path) -> Path | None:
 
 def check_arrow(arrow: Path, remedy: str) -> None:
     """Raise InputError unless an Arrow file has the words and vectors that were written."""
-    try:
-        parts = _parts(pa.ipc.open_file(pa.memory_map(str(arrow))))
-        sound = all(digest(part.vectors.data) == part.digest for part in parts)
-    except (OSError, pa.ArrowException, KeyError, ValueError):
-        sound = False
-    if not sound:
-        raise InputError(f"{arrow}: damaged: its vectors do not match their digests: {remedy}")
+    with suppress(*UNSOUND):
+        if all(digest(part.vectors.data) == part.digest for part in _parts(arrow)):
+            return
+    raise InputError(f"{arrow}: damaged: its vectors do not match their digests: {remedy}")
 
 
 def _mapped(path: Path) -> list[Part] | None:
     """The memory-mapped Arrow file of ``path``; None if there is none that is up to date and sound."""
     stamp = _stamp(path)
     for arrow in _arrow_files(path):
-        with suppress(OSError, pa.ArrowException, KeyError, ValueError):
-            reader = pa.ipc.open_file(pa.memory_map(str(arrow)))
-            if (reader.schema.metadata or {}).get(STAMP_KEY) == stamp:
-                return _parts(reader)
+        with suppress(*UNSOUND):
+            return _parts(arrow, stamp)
     return None
 
 
-def _parts(reader: pa.ipc.RecordBatchFileReader) -> list[Part]:
-    """The record batches, with their words checked, else ValueError; vectors are checked when they are first read."""
-    parts = []
+def _parts(arrow: Path, stamp: bytes | None = None) -> list[Part]:
+    """The record batches, with their words checked; vectors are checked when they are first read.
+
+    Raises one of ``UNSOUND`` if they are damaged, or of another ``stamp``.
+    """
+    reader, parts = pa.ipc.open_file(pa.memory_map(str(arrow))), []
+    if stamp and (reader.schema.metadata or {}).get(STAMP_KEY) != stamp:
+        raise ValueError("of another version of the file")
     for number in range(reader.num_record_batches):
         batch, digests = reader.get_batch_with_custom_metadata(number)
         words, lists = batch["word"], batch["vector"]
@@ -321,7 +319,8 @@ def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: 
                 progress(total * n_read // source.n_words if source.n_words else raw.tell(), total)
     if len(seen) < n_read:
         twice = n_read - len(seen)
-        warn_of_file(f"{path}: {twice:,} of {n_read:,} words are duplicates: the first vector of each word is kept")
+        message = f"{path}: {twice:,} of {n_read:,} words are duplicates: the first vector of each word is kept"
+        warnings.warn(message, stacklevel=4)
 
 
 def _joined(blocks: Iterator[Block]) -> Iterator[Block]:

@@ -123,7 +123,8 @@ class VectorSource(NamedTuple):
                 )
         if rest:
             if self.n_words is None:
-                warn_of_file(f"{self.path}: no newline at the end: if the file was truncated, the last vector is wrong")
+                message = "no newline at the end: if the file was truncated, the last vector is wrong"
+                warnings.warn(f"{self.path}: {message}", stacklevel=4)
             yield rest + b"\n"
 
     def _parse_slowly(self, block: bytes, line: int) -> Block:
@@ -340,8 +341,3 @@ def _shape(file: BinaryIO, at: int) -> tuple[object, ...]:
     file.seek(max(0, at))
     found = file.read(MATRIX.size)
     return MATRIX.unpack(found) if at >= 0 and len(found) == MATRIX.size else ()
-
-
-def warn_of_file(message: str) -> None:
-    """Issue a warning about a vector file."""
-    warnings.warn(message, stacklevel=5)

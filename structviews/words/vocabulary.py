@@ -135,11 +135,6 @@ def inverse_document_frequencies(words: WordStatistics) -> np.ndarray:
     return np.log((1 + words.n_sentences) / (1 + words.sentences))
 
 
-def smooth_inverse_frequencies(words: WordStatistics) -> np.ndarray:
-    """``smooth_inverse`` of the words' frequencies."""
-    return smooth_inverse(words.probabilities)
-
-
 def smooth_inverse(probabilities: Numbers) -> Numbers:
     """a / (a + p(w)) (SIF; Arora et al. 2017, algorithm 1)."""
     return SIF_A / (SIF_A + probabilities)

@@ -26,8 +26,8 @@ class Words(Settings):
     vectors: str = setting("", "File for the fixed channel: GloVe, word2vec or fastText.", path=True, compare=False)
     encoder: str = setting(
         "",
-        "Pretrained encoder, which the channel contextual reads and the view transformer begins from: a folder or an "
-        "id on the Hugging Face Hub; for the channel with layers, such as roberta-base:-4..-1.",
+        "Pretrained encoder of the channel contextual or the view transformer: a folder, or an id on the Hugging Face "
+        "Hub; for the channel also with layers, such as roberta-base:-4..-1.",
         compare=False,
         metavar="ENCODER[:LAYERS]",
     )
@@ -48,10 +48,7 @@ class Words(Settings):
     )
     vocabulary: int = setting(50_000, "Vocabulary size: the most frequent words.", least=1, most=100_000_000)
     unknown_words: str = setting(
-        ZERO,
-        "Fixed vector of words without one: zero, or random (from U(0, 1)).",
-        choices=(ZERO, RANDOM),
-        rare=True,
+        ZERO, "Fixed vector of words without one: zero, or random (from U(0, 1)).", choices=(ZERO, RANDOM), rare=True
     )
     cut_off: int = setting(
         0,
@@ -88,9 +85,6 @@ class Word2VecConfig(Settings):
     )
     epochs: int = setting(5, "Passes over the corpus.", least=1, most=MOST_EPOCHS)
     workers: int = setting(
-        1,
-        "Number of threads; with more than 1, vectors differ from run to run.",
-        least=1,
-        most=1024,
+        1, "Number of threads; with more than 1, vectors differ from run to run.", least=1, most=1024
     )
     seed: int = setting(1, "Random seed.", least=0, most=LARGEST_SEED)

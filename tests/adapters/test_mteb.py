@@ -5,7 +5,6 @@ import pytest
 from corpora import RandomParser
 from scipy.stats import spearmanr
 
-from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
@@ -67,8 +66,7 @@ def scored(mteb, encoder, task, cache=None, **options):
     return result.task_results[0].scores["test"][0]
 
 
-def test_similarity_is_scored_with_the_vectors_for_it(mteb, encoder, sts, run):
-    embedder = Embedder.load(run, RandomParser())
+def test_similarity_is_scored_with_the_vectors_for_it(mteb, encoder, sts, embedder):
     gold = [score for _, _, score in PAIRS]
 
     def expected(embedder):

@@ -34,11 +34,6 @@ def make(toolkit, module_class, run):
     return make
 
 
-@pytest.fixture
-def embedder(run):
-    return Embedder.load(run, RandomParser())
-
-
 def test_vectors_are_those_of_the_embedder(make, embedder):
     model = make(similarity=True)
     vectors = model.encode(SENTENCES, batch_size=2)
@@ -117,10 +112,3 @@ def test_a_run_from_the_hub_reads_no_other_files(module_class, make, tmp_path):
     assert module_class.load(str(saved), **place).encoder.dim == 16
     with pytest.raises(InputError, match=r"config\.toml: refers to a local folder of parser models: ask its owner"):
         module_class.load("me/birds", cache_folder=str(tmp_path), **place)
-
-
-def test_what_cannot_be_done_is_one_line(make, run):
-    with pytest.raises(InputError, match="inside the run itself: save to another folder"):
-        make().save(str(run / "saved"))
-    with pytest.raises(InputError, match="says stop"):
-        make().encode(["stop here"])

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from corpora import RandomParser
 
 from structviews.adapters.senteval import batcher, prepare
-from structviews.encoding.embedder import Embedder
 from structviews.errors import InputError
 
 SENTENCES = ["the bird sings", "", "a bird", "it sings of the dead tree .", "a bird", "caf\xe9 \xa0 noir", "   "]
@@ -27,11 +25,6 @@ def evaluated(params, task, samples, prepare=prepare):
     batches = [order[start : start + 3] for start in range(0, len(order), 3)]
     rows = [batcher(params, [samples[i] for i in batch]) for batch in batches]
     return np.vstack(rows)[np.argsort(order)]
-
-
-@pytest.fixture
-def embedder(run):
-    return Embedder.load(run, RandomParser())
 
 
 def vectors_of(embedder, task="MR", split=str.split):

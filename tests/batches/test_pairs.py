@@ -7,8 +7,8 @@ import pytest
 import torch
 from corpora import opened
 from perturbed import grammar_corpus, perturbed
+from test_batching import check_batch
 
-from structviews.batches.batch import collate
 from structviews.batches.pairs import Further, Pairs
 from structviews.batches.reader import CorpusReader
 from structviews.errors import InputError
@@ -69,19 +69,11 @@ def test_a_batch_is_that_of_the_same_sentences_in_memory(corpus, altered, across
     words = {"a": Vocabulary.of_corpus(corpus, 10**6)}
     reader = CorpusReader(corpus, words, KINDS, True, across_documents=across_documents, pairs=altered)
     assert len(reader) == len(corpus) == len(reader.documents())
-    rows, further = (
-        np.array([0, 1, 2, 30, 59]),
-        Further(np.array([0, 1, 7, 20]), np.array([0, 0, 2, 4]), np.array([False, True, False, True])),
-    )
+    rows = np.array([0, 1, 2, 30, 59])
+    further = Further(np.array([0, 1, 7, 20]), np.array([0, 0, 2, 4]), np.array([False, True, False, True]))
     batch = reader.batch(rows, further)
     sentences = [*map(corpus.sentence, rows.tolist()), *map(altered.sentence, further.rows.tolist())]
-    expected = collate(sentences, words, KINDS)
-    assert torch.equal(batch.ids["a"].distinct, expected.ids["a"].distinct)
-    assert torch.equal(batch.ids["a"].inverse, expected.ids["a"].inverse)
-    for kind in KINDS[1:]:
-        for name, value in vars(batch.trees(kind)).items():
-            other = getattr(expected.trees(kind), name)
-            assert torch.equal(value, other) if isinstance(value, torch.Tensor) else value == other, name
+    check_batch(batch, sentences, words, KINDS)
     same = [[one.tokens == other.tokens for other in sentences] for one in sentences]
     assert (batch.same[:, None] == batch.same).tolist() == same
     assert batch.source.tolist() == [-1] * 5 + [0, 0, 2, 4]

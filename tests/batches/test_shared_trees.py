@@ -133,19 +133,14 @@ def test_random_trees(kind, some):
 
 
 @kinds
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES, "real"])
 def test_shapes(kind, shape):
-    check(SHAPES[shape] * 2, kind)
+    check(gum(150) if shape == "real" else SHAPES[shape] * 2, kind)
 
 
 def test_a_tree_may_be_deeper_than_a_quarter_of_what_16_bits_hold():
     trees, _ = merged(load("trivial:chain").parse([["a"] * 8_200]), "constituency", compared_from=10**6)
     assert len(trees.levels) == 8_200 + 1
-
-
-@kinds
-def test_real_trees(kind):
-    check(gum(150), kind)
 
 
 @pytest.mark.parametrize("compared_from", [0, 10**6])

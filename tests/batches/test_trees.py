@@ -27,12 +27,8 @@ def parents_and_children(sentences, kind):
     return parents, children
 
 
-def schedule(sentences, kind):
-    return collate(sentences, {}, [kind]).trees(kind)
-
-
 def check(sentences, kind):
-    trees = schedule(sentences, kind)
+    trees = collate(sentences, {}, [kind]).trees(kind)
     parents, children = parents_and_children(sentences, kind)
     n_nodes = len(parents)
     order, rank = trees.rank.argsort().tolist(), trees.rank.tolist()

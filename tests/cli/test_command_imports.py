@@ -29,13 +29,6 @@ HEAVY = {"scipy", "sklearn", "spacy", "stanza", "gensim", "nltk", "sympy", "torc
 }
 
 
-def imported(folder, *arguments, code):
-    """The names of the modules that a process has imported at its end."""
-    (folder / "a.txt").write_text(TEXT)
-    subprocess.run([sys.executable, "-c", code, *map(str, arguments)], cwd=folder, check=True, capture_output=True)
-    return set((folder / "modules").read_text().split())
-
-
 BUILTIN = "structviews.parsing.backends.builtin"
 
 
@@ -56,6 +49,9 @@ def test_a_command_imports_only_what_it_needs(tmp_path, arguments, avoided, need
     if needed == "gensim":
         pytest.importorskip("gensim")
     topic_corpus(tmp_path / "b.parsed")
-    modules = imported(tmp_path, *arguments.split(), code=RUN if arguments else IN_PYTHON)
+    (tmp_path / "a.txt").write_text(TEXT)
+    command = [sys.executable, "-c", RUN if arguments else IN_PYTHON, *arguments.split()]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    modules = set((tmp_path / "modules").read_text().split())
     assert modules & avoided == set()
     assert needed in modules

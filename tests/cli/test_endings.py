@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from unittest.mock import Mock
 
 import pytest
 from typer.core import TyperGroup
@@ -14,38 +15,30 @@ from structviews.cli import console as printing
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.runtime.terminal import Terminal
 
+TRACEBACK = "for the traceback, run structviews --traceback inspect"
+
 
 class Panic(BaseException):
     """As pyo3 raises where Rust panics."""
 
 
-def failing_with(error, monkeypatch):
-    def fail(*_):
-        raise error
-
-    monkeypatch.setattr(ParsedCorpus, "open", fail)
-
-
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (
-            RuntimeError("a\n  b\x1b[2J"),
-            r"RuntimeError: a b\x1b[2J: for the traceback, run structviews --traceback inspect",
-        ),
+        (RuntimeError("a\n  b\x1b[2J"), rf"RuntimeError: a b\x1b[2J: {TRACEBACK}"),
         (MemoryError(), "MemoryError: give it less at once, or more memory"),
-        (Panic("null"), "Panic: null: for the traceback, run structviews --traceback inspect"),
-        (KeyError("x" * 1000), f"KeyError: '{'x' * 299}: for the traceback, run structviews --traceback inspect"),
+        (Panic("null"), f"Panic: null: {TRACEBACK}"),
+        (KeyError("x" * 1000), f"KeyError: '{'x' * 299}: {TRACEBACK}"),
     ],
 )
 def test_an_unforeseen_error_is_one_line(command, monkeypatch, error, line):
-    failing_with(error, monkeypatch)
+    monkeypatch.setattr(ParsedCorpus, "open", Mock(side_effect=error))
     ended = command("inspect", "x.parsed")
     assert (ended.code, ended.output, ended.errors) == (2, b"", [f"error: structviews inspect: {line}"])
 
 
 def test_the_traceback_comes_where_it_is_asked_for(command, monkeypatch):
-    failing_with(RuntimeError("a\x1b[2J"), monkeypatch)
+    monkeypatch.setattr(ParsedCorpus, "open", Mock(side_effect=RuntimeError("a\x1b[2J")))
     for flag in (["--traceback"], []):  # which the environment remembers
         ended = command(*flag, "inspect", "x.parsed")
         assert ended.code == 2
@@ -56,10 +49,7 @@ def test_the_traceback_comes_where_it_is_asked_for(command, monkeypatch):
 
 @pytest.mark.parametrize("place", [(TyperGroup, "make_context"), (ParsedCorpus, "open")])
 def test_an_interrupt_is_one_line(command, monkeypatch, place):
-    def stopped(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(*place, stopped)
+    monkeypatch.setattr(*place, Mock(side_effect=KeyboardInterrupt))
     ended = command("inspect", "x.parsed")
     assert (ended.code, ended.errors) == (130, ["stopped"])
 

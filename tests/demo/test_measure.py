@@ -8,6 +8,7 @@ from rich.console import Console
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.demo.measure import Yardstick, probe, random_bag, result_table
+from structviews.evaluation.retrieval.next_sentence import Passages
 
 
 def right_branching(rng, n, label):
@@ -25,13 +26,13 @@ def yardstick():
     documents = np.repeat(np.arange(20), 15)
     positions = np.tile(np.arange(15), 20)
     sentences = [right_branching(rng, rng.integers(3, 9), rng.integers(2)) for _ in range(300)]
-    return Yardstick(sentences, documents, positions)
+    return Yardstick(Passages(sentences, documents, positions, "all"))
 
 
 def test_views_that_know_everything_score_everything(yardstick):
-    n = len(yardstick.sentences)
+    n = len(yardstick.passages.sentences)
     # A row says which sentence it is and, but at the end of a document, which comes next.
-    successors = np.eye(n) + np.eye(n, k=1) * (yardstick.positions < 14)[:, None]
+    successors = np.eye(n) + np.eye(n, k=1) * (yardstick.passages.positions < 14)[:, None]
     vectors = np.concatenate(
         [np.eye(6)[yardstick.length_classes], np.eye(10)[yardstick.constituent_classes], 1000 * successors], axis=1
     )
@@ -41,7 +42,7 @@ def test_views_that_know_everything_score_everything(yardstick):
 
 
 def test_an_untrained_bag_is_in_the_table_and_finds_no_neighbours_of_random_words(yardstick):
-    row = yardstick.measure("untrained", random_bag([sentence.tokens for sentence in yardstick.sentences], 8))
+    row = yardstick.measure("untrained", random_bag([sentence.tokens for sentence in yardstick.passages.sentences], 8))
     assert row.recall.low <= 0.01 <= row.recall.high
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(result_table([row]))

@@ -103,11 +103,6 @@ def test_only_the_trees_that_views_need_must_be_there():
     assert parser.n_parsed == 1
 
 
-def test_a_wrong_size_of_batches():
-    with pytest.raises(InputError, match="batch_size = 0"):
-        untrained(("bow", "seq")).encode(["x"], batch_size=0)
-
-
 def test_a_vector_is_that_of_the_training_batch(run):
     """Reading from the corpus and encoding afterwards see the same words and trees."""
     embedder = Embedder.load(run)

@@ -1,6 +1,5 @@
 """What ``Embedder.encode`` takes besides sentences: devices, progress, processes; and the precision of bf16."""
 
-import copy
 import pickle
 import shutil
 from contextlib import nullcontext
@@ -201,13 +200,11 @@ def test_vectors_are_close_to_those_of_fp32(runs_of_all_kinds, name):
         assert 1e-9 < distances(vectors, others).max() < 1e-3
 
 
-def test_copies_and_pickles_keep_it(runs_of_all_kinds):
-    embedder = Embedder.load(runs_of_all_kinds["joined"], precision="bf16")
-    vectors = embedder.encode(SENTENCES)
+def test_copies_keep_it(joined):
+    embedder = joined.with_precision("bf16")
     others = [embedder.with_limit(max_tokens=9), embedder.with_representation(), embedder.with_view(embedder.views[0])]
-    assert {each.precision for each in (*others, *embedder.members)} == {"bf16"}
-    for each in (copy.deepcopy(embedder), pickle.loads(pickle.dumps(embedder)), embedder.for_similarity()):
-        np.testing.assert_array_equal(each.encode(SENTENCES), vectors)
+    others += [embedder.for_similarity(), pickle.loads(pickle.dumps(embedder))]
+    assert {each.precision for other in (embedder, *others) for each in (other, *other.members)} == {"bf16"}
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -230,6 +227,8 @@ def test_auto_is_what_the_cpu_multiplies(runs_of_all_kinds, monkeypatch, multipl
     assert embedder.encodes_in == "fp32"
 
 
-def test_an_unknown_precision_is_refused(runs_of_all_kinds):
-    with pytest.raises(InputError, match="unknown precision 'fp16': choose one of auto, fp32, bf16"):
-        Embedder.load(runs_of_all_kinds["words"], precision="fp16")
+def test_wrong_options_are_one_line(embedder, one_line):
+    with one_line("unknown precision 'fp16': choose one of auto, fp32, bf16"):
+        embedder.with_precision("fp16")
+    with one_line("batch_size = 0: give at least 1"):
+        embedder.encode(["x"], batch_size=0)

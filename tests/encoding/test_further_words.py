@@ -16,7 +16,7 @@ from structviews.batches.batch import collate
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.encoding_pool import open_pool
-from structviews.encoding.expansion import Expansion, expand
+from structviews.encoding.expansion import RunVectors, expand
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import load_run, read_settings, write_settings
@@ -128,8 +128,8 @@ def test_words_that_a_file_composes_are_as_if_it_had_them(topics, vectors, sente
     run = train(small_config(topics, tmp_path / "run", ("dep", "avg"), **settings))
     expand(run, tmp_path / "sub.bin")
     other = shutil.copytree(run, tmp_path / "other")
-    expansion = Expansion.load(run)
-    Expansion(str(tmp_path / "all.vec"), WordVectors.open(tmp_path / "all.vec").fingerprint, expansion.maps).save(other)
+    maps, whole = RunVectors.of_expansion(run).maps, WordVectors.open(tmp_path / "all.vec")
+    RunVectors(other, whole.path, whole.fingerprint, maps).save()
     sentences = [replace(each, tokens=(*others, *each.tokens[3:])) for each in sentences if len(each.tokens) > 3]
     ours, expected = (Embedder.load(each, precision="fp32").encode(sentences) for each in (run, other))
     np.testing.assert_allclose(ours, expected, atol=1e-6)
@@ -279,5 +279,5 @@ def test_training_on_drops_the_expansion(copied, vectors):
     longer = extended(both, epochs=2, steps=None)
     extend(longer)
     train(longer)
-    assert Expansion.load(both) is None
+    assert RunVectors.of_expansion(both) is None
     assert Embedder.load(both).description == "vector"

@@ -122,23 +122,16 @@ def hashed(value):
 
 
 @pytest.mark.parametrize("embedder", ["trees", "expanded", "average", "joined", "vectors"], indirect=True)
-def test_an_embedder_is_the_same_after_use(embedder):
-    before, fresh = hashed(embedder), pickle.loads(pickle.dumps(embedder))
-    vectors = embedder.encode(TEXTS)
-    assert hashed(embedder) == before
-    for again in (fresh, pickle.loads(pickle.dumps(embedder)), copy.deepcopy(embedder)):
-        np.testing.assert_array_equal(again.encode(TEXTS), vectors)
-    assert hashed(embedder.with_limit(max_tokens=7)) != before
-
-
-@pytest.mark.parametrize("embedder", ["expanded", "joined"], indirect=True)
-def test_a_module_is_the_same_after_use(embedder):
-    module = SentenceEncoder(embedder, trainable=False)
-    before = hashed(module)
-    vectors = module(TEXTS)
-    assert hashed(module) == before
-    for again in (pickle.loads(pickle.dumps(module)), copy.deepcopy(module)):
-        np.testing.assert_array_equal(again(TEXTS), vectors)
+@pytest.mark.parametrize("encode", [Embedder.encode, SentenceEncoder.forward])
+def test_it_is_the_same_after_use(embedder, encode):
+    """A run, and its encoders as a module."""
+    used = embedder if encode is Embedder.encode else SentenceEncoder(embedder, trainable=False)
+    before, fresh = hashed(used), pickle.loads(pickle.dumps(used))
+    vectors = encode(used, TEXTS)
+    assert hashed(used) == before
+    for again in (fresh, pickle.loads(pickle.dumps(used)), copy.deepcopy(used)):
+        np.testing.assert_array_equal(encode(again, TEXTS), vectors)
+    assert hashed(embedder.with_limit(max_tokens=7)) != hashed(embedder)
 
 
 @pytest.mark.parametrize("make", [BuiltinParser.read, lambda: specification.load("builtin"), RandomParser])

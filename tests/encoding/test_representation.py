@@ -204,8 +204,6 @@ def test_a_runs_settings_are_what_it_gives_unless_others_are_asked_for(run, chos
     ("wrong", "message"),
     [
         ({"pooling": "max"}, "unknown pooling 'max': choose one of vector, pooled, mean"),
-        ({"join": "sum"}, "unknown join 'sum': choose one of concatenation, average"),
-        ({"similarity_pooling": "max"}, "unknown similarity_pooling 'max'"),
         ({"transductive": True}, "no component is removed: give --remove-component too"),
     ],
 )

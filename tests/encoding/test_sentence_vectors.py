@@ -110,8 +110,6 @@ def test_a_run_of_given_vectors(file, tmp_path):
         embedder.check([SENTENCES[0], ("c",)], "MR")
     with pytest.raises(InputError, match=r"x.txt: 1 of 1 sentences of the input are missing, such as 'c d'"):
         embedder.encode([["c", "d"]])
-    with pytest.raises(InputError, match="pooling = mean: this run supports only vector"):
-        embedder.with_representation(pooling="mean").encode([list(SENTENCES[1])])
 
 
 def test_other_vectors_in_the_same_file_bring_the_run_up_to_date(file, tmp_path):

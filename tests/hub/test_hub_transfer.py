@@ -16,7 +16,7 @@ from structviews.encoding.expansion import expand
 from structviews.encoding.kinds.joined import join_runs
 from structviews.errors import InputError
 from structviews.evaluation.scores.results import save_results
-from structviews.hub import pull, push
+from structviews.hub.transfer import pull, push
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import read_settings, write_settings
 from structviews.runs.weights import save_vocabularies

@@ -4,8 +4,8 @@ import math
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
+from itertools import count
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
@@ -16,7 +16,6 @@ from structviews import kernels
 from structviews.batches.batch import collate
 from structviews.corpus.relations import LABELS, RELATIONS, SIDES
 from structviews.kernels import dispatch
-from structviews.kernels.cells import LEVEL_PASSES
 from structviews.kernels.child_sum import ChildSumCell
 from structviews.kernels.nary import BinaryCell
 from structviews.kernels.tree_gru import BinaryGruCell, ChildSumGruCell
@@ -35,22 +34,18 @@ CELLS = {
 cells = pytest.mark.parametrize("name", CELLS)
 
 
-class Numbered:
-    """Words that are all different, or all the same."""
-
-    def __init__(self, numbers):
-        self.numbers = numbers
-
-    def look_up(self, sentences):
-        return self.numbers(sum(map(len, sentences)), dtype=np.int64), None
-
-
-# Which words are the same.
+# Which words are the same: the word that stands for the n-th one.
 WORDINGS = {
-    "as in the text": lambda some: Vocabulary([UNKNOWN, *dict.fromkeys(t for each in some for t in each.tokens)]),
-    "all different": lambda some: Numbered(np.arange),
-    "all the same": lambda some: Numbered(np.zeros),
+    "as in the text": lambda word, n: word,
+    "all different": lambda word, n: f"{word}-{n}",
+    "all the same": lambda word, n: "a",
 }
+
+
+def vocabulary_of(some):
+    return Vocabulary([UNKNOWN, *dict.fromkeys(token for each in some for token in each.tokens)])
+
+
 # DGL is an extra; test_dgl.py says when it is missing.
 BACKENDS = [name for name in kernels.BACKENDS if name != "dgl" or find_spec("dgl")]
 batched = pytest.mark.parametrize("backend", [name for name in BACKENDS if name != "naive"])
@@ -64,7 +59,9 @@ def make(name, some, input_dim=X, hidden=H, wording="as in the text"):
     for parameter in cell.parameters():
         if parameter.dim() < 2:
             torch.nn.init.normal_(parameter, std=0.5)
-    batch = collate([*map(related, some)], {"words": WORDINGS[wording](some)}, [kind])
+    numbers = count()
+    some = [replace(s, tokens=tuple(WORDINGS[wording](t, next(numbers)) for t in s.tokens)) for s in map(related, some)]
+    batch = collate(some, {"words": vocabulary_of(some)}, [kind])
     ids = batch.ids["words"]
     vectors = torch.randn(len(ids.distinct), input_dim, dtype=torch.float64, requires_grad=True)
     return cell, vectors, ids, batch
@@ -110,9 +107,9 @@ def test_a_pass_by_hand_is_that_of_the_equations(name):
     """Which a subclass runs, since it may have others."""
     cell, *others = make(name, SHAPES["random"])
     by_hand = results_and_gradients(cell, *others, "level")
-    assert type(cell) in LEVEL_PASSES
+    assert type(cell) in dispatch.LEVEL_PASSES
     cell.__class__ = type("Other", (type(cell),), {})
-    assert type(cell) not in LEVEL_PASSES
+    assert type(cell) not in dispatch.LEVEL_PASSES
     check_same(by_hand, results_and_gradients(cell, *others, "level"))
 
 
@@ -292,7 +289,7 @@ def test_a_labelled_cell_is_its_equations(name):
     """As above; the words' labels are obj on the left, the root, and obj on the right."""
     sentence = replace(with_trees(words(3), (2, 0, 2), lambda _, b: b - 1), relations=("obj", "root", "obj:other"))
     cell, vectors, *_ = make(name, [sentence], 1, 1)
-    batch = collate([sentence], {"words": WORDINGS["as in the text"]([sentence])}, ["labelled"])
+    batch = collate([sentence], {"words": vocabulary_of([sentence])}, ["labelled"])
     ids, node = batch.ids["words"], child_sum_lstm(cell, cell.attention)
     added = [
         (cell.label.weight[:, 1 + RELATIONS.index(relation)] + cell.label.weight[:, LABELS[0] + side]).tolist()

@@ -8,12 +8,11 @@ import test_cells
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_cells import CELLS, WORDINGS, cells
+from test_cells import CELLS, cells, vocabulary_of
 from trees_for_tests import SHAPES, gum, related, sentences
 
 from structviews.batches.batch import collate
 from structviews.kernels import dispatch, inference
-from structviews.kernels.nary import BinaryCell
 from structviews.runtime.products import ROWS
 
 # Largest differences between states: those of Tree-LSTMs lie between -1 and 1, others may be larger.
@@ -25,7 +24,7 @@ def make(name, some, dtype=torch.float64, compared_from=0):
     cell, vectors, _, plain = test_cells.make(name, some, input_dim=12, hidden=16)
     some = [*map(related, some)]
     with mock.patch("structviews.batches.trees.COMPARED_FROM", compared_from):
-        merged = collate(some, {"words": WORDINGS["as in the text"](some)}, [CELLS[name][1]], merged=True)
+        merged = collate(some, {"words": vocabulary_of(some)}, [CELLS[name][1]], merged=True)
     return cell.to(dtype), vectors.detach().to(dtype), merged, plain
 
 
@@ -77,9 +76,3 @@ def test_weights_that_change_are_prepared_again(name):
             dispatch.run(cell, vectors, merged.ids["words"], merged)
             parameter.mul_(1.5)
             compare(cell, vectors, merged, plain, "fp32", "naive", 1e-12)
-
-
-def test_trees_of_the_other_kind():
-    _, vectors, merged, _ = make("dep", SHAPES["mixed"])
-    with pytest.raises(ValueError, match="has no constituency trees"):
-        dispatch.run(BinaryCell(12, 16).double(), vectors, merged.ids["words"], merged)

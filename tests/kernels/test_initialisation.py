@@ -3,34 +3,22 @@ import math
 import pytest
 import torch
 from components import create_channel
+from test_cells import CELLS, cells
 
 from structviews.kernels.cells import he, open_gates
-from structviews.kernels.child_sum import ChildSumCell
-from structviews.kernels.nary import BinaryCell
-from structviews.kernels.tree_gru import BinaryGruCell, ChildSumGruCell
 from structviews.views import VIEWS
 from structviews.views.view import create_view
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        ChildSumCell(40, 30, attention=True),
-        ChildSumCell(40, 30, attention=True, labels=(17, 3)),
-        BinaryCell(40, 30),
-        ChildSumGruCell(40, 30),
-        BinaryGruCell(40, 30),
-    ],
-    ids=lambda cell: type(cell).__name__,
-)
-def test_a_cell_starts_with_xavier_gates_and_zero_biases(cell):
-    for name, parameter in cell.named_parameters():
+@cells
+def test_a_cell_starts_with_xavier_gates_and_zero_biases(name):
+    for what, parameter in CELLS[name][0](40, 30).named_parameters():
         if parameter.dim() < 2:
-            assert not parameter.any(), name
+            assert not parameter.any(), what
         else:
             limit = math.sqrt(6 / (30 + parameter.shape[1]))
             for gate in parameter.split(30):
-                assert 0.95 * limit < gate.abs().max() <= limit, name
+                assert 0.95 * limit < gate.abs().max() <= limit, what
 
 
 @pytest.mark.parametrize("name", ["avg", "seq", "dep", "dep-rel", "const", "dep-gru", "const-gru"])

@@ -62,33 +62,27 @@ def projected(view):
 @every_agreement
 @with_and_without_self
 @pytest.mark.parametrize(
-    ("batch", "distance", "iterations", "n_views"),
-    [*((name, 1, 0, 2) for name in BATCHES), *((name, 3, MANY, 3) for name in ("two documents", "alone"))],
+    ("batch", "distance", "iterations", "n_views", "settings"),
+    [
+        *((name, 1, 0, 2, {}) for name in BATCHES),
+        *((name, 3, MANY, 3, {}) for name in ("two documents", "alone")),
+        # M equation 1 and C equation 2.
+        *(("gaps", 1, 0, 2, {"over_contexts": over, "window": n}) for over, n in (("sum", 0), ("mean", 4), ("sum", 6))),
+    ],
 )
-def test_the_loss_and_its_gradient_are_the_formula(agreement, batch, include_self, distance, iterations, n_views):
+def test_the_loss_and_its_gradient_are_the_formula(
+    agreement, batch, include_self, distance, iterations, n_views, settings
+):
     batch, n_views = BATCHES[batch], 1 if agreement == "single" else n_views
-    views = draw(n_views, len(batch))
-    run = objective(agreement, n_views, include_self=include_self, temperature=0.3, power_iterations=iterations)
+    views, contexts = draw(n_views, len(batch)), contexts_by_loops(batch, distance)
+    options = {"include_self": include_self, "power_iterations": iterations} | settings
+    run = objective(agreement, n_views, temperature=0.3, **options)
     outcome = run(views, contexts_of(batch, distance))
     seen = [projected(view) if iterations else view for view in views]
-    contexts = contexts_by_loops(batch, distance)
-    expected = loss_by_loops(agreement, seen, contexts, run.log_temperature.exp(), include_self)
+    how = include_self, settings.get("over_contexts") == "sum", settings.get("window", 0)
+    expected = loss_by_loops(agreement, seen, contexts, run.log_temperature.exp(), *how)
     check(outcome, [*views, run.log_temperature], expected, tolerance=1e-9, rtol=1e-6, atol=1e-8)
     assert outcome[1]["temperature"].item() == pytest.approx(0.3)
-
-
-@with_and_without_self
-@pytest.mark.parametrize(("over_contexts", "window"), [("sum", 0), ("mean", 4), ("sum", 6)])
-def test_sums_over_contexts_and_windows_are_their_formulas(include_self, over_contexts, window):
-    """M equation 1 and C equation 2; of equal vectors, the loss is the chance level."""
-    batch = BATCHES["gaps"]
-    views, contexts = draw(2, len(batch)), contexts_by_loops(batch)
-    run = objective(include_self=include_self, over_contexts=over_contexts, window=window, power_iterations=0)
-    outcome, summed = run(views, contexts_of(batch)), over_contexts == "sum"
-    expected = loss_by_loops("multi", views, contexts, run.log_temperature.exp(), include_self, summed, window)
-    check(outcome, [*views, run.log_temperature], expected, tolerance=1e-9, rtol=1e-6, atol=1e-8)
-    loss, metrics = run([torch.zeros_like(view) for view in views], contexts_of(batch))
-    assert metrics["chance_loss"].item() == pytest.approx(loss.item())
 
 
 @with_and_without_self

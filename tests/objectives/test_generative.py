@@ -32,11 +32,9 @@ def context(sentences=SENTENCES, following=NEXT):
     distinct, inverse = words.unique(return_inverse=True)
     rows = torch.tensor([row for row, sentence in enumerate(sentences) for _ in sentence])
     table = torch.randn(len(COUNTS), WORD_DIM, dtype=torch.float64)
+    words = ContextWords(distinct, inverse, rows, table, np.array([len(sentence) for sentence in sentences]))
     neighbours = torch.full((len(sentences), 3), -1)  # not read
-    lengths = np.array([len(sentence) for sentence in sentences])
-    return Context(
-        neighbours, next=torch.tensor(following), words=ContextWords(distinct, inverse, rows, table, lengths)
-    )
+    return Context(neighbours, next=torch.tensor(following), words=words)
 
 
 def vectors(n=6):
@@ -55,10 +53,8 @@ def cost_by_loops(z, u, table, word, negatives, drawn=None):
     def log_sigmoid(x):
         return -torch.log(1 + torch.exp(-x))
 
-    if drawn is None:
-        expected = sum(q * log_sigmoid(-(table[w] @ h)) for w, q in enumerate(noise()))
-    else:
-        expected = sum(log_sigmoid(-(table[w] @ h)) for w in drawn) / len(drawn)
+    shares = enumerate(noise()) if drawn is None else [(w, 1 / len(drawn)) for w in drawn]
+    expected = sum(share * log_sigmoid(-(table[w] @ h)) for w, share in shares)
     return -log_sigmoid(table[word] @ h) - negatives * expected
 
 

@@ -171,10 +171,8 @@ def test_extreme_vectors_are_harmless(name, settings, scale):
 def test_nothing_waits_for_the_device(name, settings):
     objective, views = make(name, settings)
     views = [view.detach().to("meta").requires_grad_() for view in views]
-    document, position = torch.empty(2, B, dtype=torch.int64, device="meta")
-    facts = replace(
-        on_meta(context()), neighbours=context_indices(document, position, 1), next=next_indices(document, position)
-    )
+    place = torch.empty(2, B, dtype=torch.int64, device="meta")
+    facts = replace(on_meta(context()), neighbours=context_indices(*place, 1), next=next_indices(*place))
     loss, metrics = objective.to("meta")(views, facts)
     loss.backward()
     objective.after_step()
@@ -201,10 +199,7 @@ def test_its_options_are_settings_of_a_run(name):
     assert isinstance(config.objective.options, OBJECTIVES[name].Config)
     assert own <= config.flat().keys()
     assert config.table()["objective"].get(name, {}).keys() == own
-    inputs = Inputs(
-        config.views.names, (DIM,) * len(config.views.names), WORD_DIM, n_words=VOCABULARY, teacher_dim=TEACHER_DIM
-    )
-    objective = OBJECTIVES[name].create(name, inputs, config.objective.options)
+    objective, _ = make(name, {})
     assert tuple(objective.extra_views((), {})) == OBJECTIVES[name].extra_names
 
 
@@ -229,12 +224,9 @@ def test_contexts_joined_are_those_of_one_batch():
     assert torch.equal(joined.neighbours, context_indices(document, position, 1))
     assert torch.equal(joined.next, next_indices(document, position))
     assert torch.equal(joined.same, torch.cat([one.same, other.same]))
-    assert joined.words.distinct[joined.words.inverse].tolist() == [
-        word for part in (one, other) for word in part.words.distinct[part.words.inverse].tolist()
-    ]
-    assert joined.words.sentence.tolist() == one.words.sentence.tolist() + [
-        row + len(one) for row in other.words.sentence.tolist()
-    ]
+    first, second, both = (part.words.distinct[part.words.inverse] for part in (one, other, joined))
+    assert torch.equal(both, torch.cat([first, second]))
+    assert torch.equal(joined.words.sentence, torch.cat([one.words.sentence, other.words.sentence + len(one)]))
     assert joined.words.table is one.words.table
     assert joined.words.lengths.tolist() == [*one.words.lengths, *other.words.lengths]
     assert torch.equal(joined.words.vectors, torch.cat([one.words.vectors, other.words.vectors]))

@@ -225,11 +225,8 @@ def test_no_tensor_is_as_large_as_all_scores(monkeypatch):
 def test_other_contexts_left_out_of_the_denominator(monkeypatch, batch, rows, distance, self_score):
     batch = BATCHES[batch]
     monkeypatch.setattr(contrast, "SCORES_AT_ONCE", rows * len(batch))
-    views, contexts, context = (
-        draw(2, len(batch), 2.0),
-        contexts_by_loops(batch, distance),
-        contexts_of(batch, distance),
-    )
+    views, contexts = draw(2, len(batch), 2.0), contexts_by_loops(batch, distance)
+    context = contexts_of(batch, distance)
     outcome = objective(self_score=self_score, other_contexts="left-out")(views, context)
     check(outcome, views, loss_by_loops(both_directions(views), contexts, self_score, left_out=True))
     assert outcome[1]["accuracy"] == objective(self_score=self_score)(views, context)[1]["accuracy"]

@@ -76,7 +76,6 @@ def is_tree(heads):
 
 
 @cache
-def all_trees(n, single_root):
-    """Heads of every dependency tree, ``(trees, n + 1)``."""
-    trees = [(0, *heads) for heads in product(range(n + 1), repeat=n) if is_tree((0, *heads))]
-    return np.array([heads for heads in trees if heads[1:].count(0) == 1 or not single_root])
+def all_trees(n):
+    """Heads ``(n,)`` of every dependency tree with exactly one child of the root."""
+    return [heads for heads in product(range(n + 1), repeat=n) if heads.count(0) == 1 and is_tree((0, *heads))]

@@ -7,12 +7,14 @@ import time
 from pathlib import Path
 
 import chain_parser
+import pytest
 
 from structviews.parsing.sources import ParseText, TextSource
 
 SLOWLY = ("--parser", "slowchain", "--max-tokens", "40", "--tokenised", "--format", "lines")
 IN_PROCESS = {"parser": "slowchain", "max_tokens": 40, "tokenised": True, "layout": "lines"}
 DRIVER = Path(chain_parser.__file__)
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 
 
 def text_source(path, layout="lines", **of_work):
@@ -34,6 +36,14 @@ def command(*arguments, folder, **environment):
         text=True,
         start_new_session=True,
     )
+
+
+def stat(pid):
+    """State, parent, group and session of a process; a zombie's state and zeros for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z000"
 
 
 def wait_until(condition, process=None):

@@ -5,7 +5,7 @@ import random
 
 import pytest
 from chain_parser import ChainParser, chain
-from parsers_for_tests import CASES
+from tiny_parsers import CASES
 
 from structviews.errors import InputError
 from structviews.parsing import specification

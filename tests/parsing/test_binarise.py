@@ -29,30 +29,15 @@ def nltk_bracketing(tree):
     return ("" if "|" in tree.label() else tree.label(), *map(nltk_bracketing, tree))
 
 
-def plain(text):
-    return Tree.fromstring(text)
+plain = Tree.fromstring
 
 
 def test_the_drawing():
     tree = binarise(plain("(S (X (A a) (B b) (C c) (D d)))"))
     expected = ("a", "b", "c", "d"), ("A", "B", "C", "D"), (0, 4, 5), (1, 2, 3), (*[""] * 6, "S+X")
     assert tree == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "labels"),
-    [
-        ("(NN w)", ("",)),
-        ("(S (VP (VB go)))", ("S+VP",)),
-        ("(FRAG (S (NP (NP (PRP I))) (VP (VBP go))))", ("NP+NP", "VP", "FRAG+S")),
-        ("(S (A a) (VP (B b)) (C c))", ("", "VP", "", "", "S")),
-        ("( (S (VB go)) (NP (NN home)) (. .))", ("S", "NP", "", "", "")),
-    ],
-)
-def test_unary_chains_are_one_label_from_the_top(text, labels):
-    tree = plain(text)
-    assert binarise(tree).labels == labels
-    assert as_nltk(unbinarise(parsed(tree))) == tree
+    # What is a sentence of several parts has no label.
+    assert binarise(plain("( (S (VB go)) (NP (NN home)) (. .))")).labels == ("S", "NP", "", "", "")
 
 
 def test_a_flat_sentence_may_be_longer_than_python_nests():
@@ -72,6 +57,8 @@ TREES = st.recursive(
 
 
 @given(TREES)
+@example(plain("(NN w)"))
+@example(plain("(FRAG (S (NP (NP (PRP I))) (VP (VBP go))))"))
 def test_round_trip(tree):
     sentence = parsed(tree)
     assert as_nltk(unbinarise(sentence)) == tree

@@ -5,6 +5,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from scripts_for_tests import load
+from tiny_parsers import ODD_SENTENCES
 
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
@@ -21,16 +22,8 @@ SETTINGS = {
     "relations": ["det", "root", "nsubj", "obj"],
     "labels": ["", "NP", "VP", "S", "S+VP"],
 }
-SENTENCES = [
-    ["The", "bird", "sat", "."],
-    ["Go"],
-    ["word"] * 120,
-    ["naïve", "😀", "👩‍👩‍👧", "\u0000", "\ufeff", "عربى", "漢字", "a\u0301", "x\ud800"],
-    ["-LRB-", "``", "friend-LRB-s-RRB-", "''", "1\\/2"],
-    ["(", "[", "_", "%", "<s>", "|", "+", "#"],
-    ["w" * 10_000, "x"],
-    *([f"w{i}" for i in range(n)] for n in range(2, 40)),
-]
+SENTENCES = [*ODD_SENTENCES, ["word"] * 120, ["\u0000", "x\ud800"], ["w" * 10_000, "x"]]
+SENTENCES += [[f"w{i}" for i in range(n)] for n in range(2, 40)]
 
 
 def random_parser(scale=0.3):

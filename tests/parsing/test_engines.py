@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from jobs import DRIVER, SLOWLY, command, contents, text_source, wait_until
+from jobs import DRIVER, SLOWLY, command, contents, needs_proc, stat, text_source, wait_until
 
 from structviews.errors import InputError
 from structviews.parsing import engines, pipeline
@@ -14,7 +14,6 @@ from structviews.parsing import engines, pipeline
 NODE = {"num_cpus": 1, "object_store_memory": 80 << 20}
 # A dead node is noticed soon, and not after the usual half a minute.
 HEALTH = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 200, "health_check_failure_threshold": 3}
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +56,6 @@ def text(tmp_path):
 
 def shards_of(folder):
     return len(list(folder.glob("x.parsed/*.arrow")))
-
-
-def stat(pid):
-    """State, parent, group and session of a process; zeros for one that is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:4]
-    except (FileNotFoundError, ProcessLookupError):
-        return "Z000"
 
 
 @needs_proc

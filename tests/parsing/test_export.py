@@ -3,6 +3,7 @@
 import re
 import tempfile
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -245,15 +246,20 @@ def check_part(corpus, out):
     assert list(filter(str.strip, ours)) == list(filter(str.strip, theirs))
 
 
-def location(each):
-    return each.document, each.position, each.line
+location = attrgetter("document", "position", "line")
 
 
-@pytest.mark.parametrize("files", [("gum/dev.conllu", "gum/dev.ptb"), ("ewt/dev.conllu",)])
-def test_real_treebanks_come_back(treebanks, tmp_path, files):
+@pytest.mark.parametrize(
+    ("files", "documents", "sentences"),
+    [(("gum/dev.conllu", "gum/dev.ptb"), 30, 1575), (("ewt/dev.conllu",), 318, 2001)],
+)
+def test_real_treebanks_are_read_and_come_back(treebanks, tmp_path, files, documents, sentences):
     paths = [treebanks / file for file in files]
     corpus, _ = pipeline.parse_corpus(TreebankSource(paths, max_tokens=50), tmp_path / "x.parsed")
-    assert corpus.skipped
+    assert {skip.reason for skip in corpus.skipped} == {"more than 50 tokens"}
+    places = [each.document for each in (*corpus, *corpus.skipped)]
+    assert (len(set(places)), len(places)) == (documents, sentences)
+    assert (corpus.has_dependencies, corpus.has_constituents) == (True, len(files) == 2)
     files = exported(corpus, tmp_path / "out")
     for path in paths:
         assert files[path.suffix] == path.read_text("utf-8")

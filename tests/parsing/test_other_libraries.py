@@ -19,11 +19,7 @@ from structviews.parsing.specification import load
 from structviews.parsing.treebank import as_token
 
 TOKENS = [
-    ["The", "bird", "sat", "."],
-    ["Go"],
-    ["(", "[", "{", "}", "]", ")", "-LRB-", "a-RRB-b", "``", "''", "1\\/2"],
-    ["naïve", "😀", "👩‍👩‍👧", "\ufeff", "عربى", "漢字", "a\u0301", "1\u2423000"],
-    ["_", "#", "%", "|", "+", "<s>", "-NONE-", "NP=2", "x" * 200],
+    *tiny_parsers.ODD_SENTENCES,
     *([f"w{i}" for i in range(n)] for n in (2, 3, 5, 9, 17, 40)),
 ]
 # A file of each kind of models, to be spoilt.
@@ -138,7 +134,7 @@ def test_a_truncated_file_or_one_that_would_run_code_is_not_read_and_it_is_said_
     (tmp_path / "empty").mkdir()
     message = failure(specification, tmp_path / "empty")
     assert str(tmp_path / "empty") in message
-    assert f"structviews parser download {tiny_parsers.LIBRARIES[kind]}" in message
+    assert f"structviews parser download {specification.partition(':')[0]}" in message
     assert f"--models {tmp_path}" in message
 
 

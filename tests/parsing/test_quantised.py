@@ -62,8 +62,7 @@ def test_a_grid_rounds_to_the_nearest_number(low, high):
 
 def largest_of_pairs(row):
     """The largest number of a row, or the sum of the numbers of one sign at places 2k and 2k + 1."""
-    sums = [sum(max(sign * x, 0) for x in row[k : k + 2]) for k in range(0, len(row), 2) for sign in (1, -1)]
-    return max(sums)
+    return max(sum(max(sign * x, 0) for x in row[k : k + 2]) for k in range(0, len(row), 2) for sign in (1, -1))
 
 
 @torch.inference_mode()

@@ -1,4 +1,4 @@
-"""Tiny models of the other libraries' parsers, with random weights, in the libraries' own files."""
+"""The backends that tests go over, and tiny models of the other libraries' parsers in the libraries' own files."""
 
 import functools
 import importlib.util
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from structviews.parsing.backends.trivial import SHAPES
 from structviews.parsing.specification import load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
@@ -19,9 +20,22 @@ SENTENCES = [
     "When the dog barked , the cat that we had found ran away .",
     "Who knows ?",
 ]
-# What ``--parser`` is given for each kind of model, and the library that it needs.
+# Of tokens that brackets, other formats and vocabularies use for themselves, and that few models have seen.
+ODD_SENTENCES = [
+    ["The", "bird", "sat", "."],
+    ["Go"],
+    ["(", "[", "{", "}", "]", ")", "-LRB-", "a-RRB-b", "``", "''", "1\\/2"],
+    ["naïve", "😀", "👩‍👩‍👧", "\ufeff", "عربى", "漢字", "a\u0301", "1\u2423000"],
+    ["_", "#", "%", "|", "+", "<s>", "-NONE-", "NP=2", "x" * 200],
+]
+# What ``--parser`` is given for each kind of model: the library that it needs, and the model.
 SPECIFICATIONS = {"stanza": "stanza", "benepar": "benepar:tiny.pt", "benepar-t5": "benepar", "spacy": "spacy:tiny"}
-LIBRARIES = {"stanza": "stanza", "benepar": "benepar", "benepar-t5": "benepar", "spacy": "spacy"}
+# What ``--parser`` is given -> the kind of models, if any. A new backend joins the test of their contract by a line.
+CASES = {
+    "builtin": None,
+    **{f"trivial:{shape}": None for shape in SHAPES},
+    **{specification: kind for kind, specification in SPECIFICATIONS.items()},
+}
 
 
 @functools.cache
@@ -32,16 +46,17 @@ def sentences():
 
 def make(kind, folder):
     """Models of a kind in a folder for ``--models``."""
-    if not importlib.util.find_spec(LIBRARIES[kind]):
-        pytest.skip(f"{LIBRARIES[kind]} is not installed: pip install 'structviews[parsers]'")
+    library = SPECIFICATIONS[kind].partition(":")[0]
+    if not importlib.util.find_spec(library):
+        pytest.skip(f"{library} is not installed: pip install 'structviews[parsers]'")
     import torch
     from benchmarks import parser_models
 
     torch.manual_seed(0)
-    makers = {
-        "stanza": parser_models.stanza_models,
-        "benepar": lambda folder, *args, **sizes: parser_models.benepar_model(folder / "tiny.pt", *args, **sizes),
-        "benepar-t5": lambda folder, *args, **sizes: parser_models.benepar_t5(folder / "benepar_en3", *args, **sizes),
-        "spacy": lambda folder, *args, **sizes: parser_models.spacy_pipeline(folder / "tiny", *args, **sizes),
-    }
-    makers[kind](folder, sentences(), tiny=True)
+    make, path = {
+        "stanza": (parser_models.stanza_models, folder),
+        "benepar": (parser_models.benepar_model, folder / "tiny.pt"),
+        "benepar-t5": (parser_models.benepar_t5, folder / "benepar_en3"),
+        "spacy": (parser_models.spacy_pipeline, folder / "tiny"),
+    }[kind]
+    make(path, sentences(), tiny=True)

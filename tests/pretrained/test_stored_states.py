@@ -55,33 +55,23 @@ def content(folder):
 
 
 def test_a_batch_from_disk_is_one_computed_on_the_fly(place):
+    """Also with further sentences, which are computed beside those on disk."""
     store(place)
     vocabularies = {"contextual": ContextualWords(FrozenEncoder.open(str(place.encoder.folder), "mean"))}
+    pairs = opened(topic_corpus(place.tmp_path / "pairs.parsed", documents=2, seed=3))
+    further = Further(np.array([0, 3, 4]), np.array([1, 0, 0]), np.array([False, True, True]))
     stored = StoredStates.find(place.corpus, place.encoder)
     for cut_off in (0, 3):
         here, there = (
-            CorpusReader(place.corpus, vocabularies, ["tokens"], cut_off=cut_off, states=states)
-            for states in (None, {"contextual": stored})
+            CorpusReader(place.corpus, vocabularies, ["tokens"], cut_off=cut_off, states=states, pairs=pairs)
+            for states in ({}, {"contextual": stored})
         )
-        for rows in ([0, 1, 2], [28, 29, 30, 31, 59, 60, 79], [5, 7, 44]):
-            one, other = (reader.batch(np.array(rows)).ids["contextual"] for reader in (here, there))
+        for rows, beside in (([0, 1, 2], None), ([28, 29, 30, 31, 59, 60, 79], None), ([2, 31, 32], further)):
+            one, other = (reader.batch(np.array(rows), beside).ids["contextual"] for reader in (here, there))
             assert one.inverse.tolist() == other.inverse.tolist()
             assert one.further.dtype == other.further.dtype
             np.testing.assert_allclose(one.further, other.further, rtol=ROUNDING, atol=ROUNDING)
     assert place.encoder.read == 80
-
-
-def test_further_sentences_are_computed_beside_those_on_disk(place):
-    store(place)
-    vocabularies = {"contextual": ContextualWords(FrozenEncoder.open(str(place.encoder.folder), "mean"))}
-    pairs = opened(topic_corpus(place.tmp_path / "pairs.parsed", documents=2, seed=3))
-    here, there = (
-        CorpusReader(place.corpus, vocabularies, ["tokens"], states=states, pairs=pairs)
-        for states in (None, {"contextual": StoredStates.find(place.corpus, place.encoder)})
-    )
-    further = Further(np.array([0, 3, 4]), np.array([1, 0, 0]), np.array([False, True, True]))
-    one, other = (reader.batch(np.array([2, 31, 32]), further).ids["contextual"].further for reader in (here, there))
-    np.testing.assert_allclose(one, other, rtol=ROUNDING, atol=ROUNDING)
 
 
 def test_what_cannot_be_stored_is_one_line(place, monkeypatch):

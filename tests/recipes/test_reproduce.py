@@ -353,11 +353,9 @@ def test_what_is_left_is_said_and_nothing_is_written(command, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("x-qt", *HOW), "unknown recipe 'x-qt'"),
         (("uni-qt", *HOW, "--corpus", "no.txt"), "no.txt: no such file or folder: give a text or a parsed corpus"),
         (("uni-qt", *HOW, "--corpus", "x.conllu"), "x.conllu: a treebank file: run structviews parse --parser"),
         (("uni-qt", *HOW, "--senteval", "no"), "no: no such folder"),
-        (("uni-qt", *HOW, "--senteval", "senteval/MR"), "senteval/MR: none of these tasks is in this folder"),
         (("uni-qt", *HOW, "--tasks", "TREC,Tense"), "unknown task 'Tense'"),  # a probing task is no task of a row
         (("uni-qt", *HOW, "--tasks", "STS14"), "STS14"),
         (("uni-qt", *HOW, "--tasks", "TREC", "--vectors", "cut.vec"), "cut.vec"),

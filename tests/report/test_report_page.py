@@ -167,14 +167,11 @@ def test_what_is_missing_says_which_command_makes_it(trained, tmp_path):
 
 def test_bad_input_is_one_line(trained, tmp_path, command):
     runs = trained[1]
-    nothing, empty = tmp_path / "nothing", tmp_path / "empty"
-    nothing.mkdir()
+    empty = tmp_path / "empty"
     empty.mkdir()
     shutil.copy(runs[0] / "config.toml", empty)
     for arguments, message in [
-        ((nothing,), "not a run: it has no config.toml"),
         ((empty,), "empty: nothing to report: no scores, log or weights: finish training first"),
-        ((*runs, runs[0]), "dep-const: named twice: name each run once"),
         ((*runs, "-o", "no/x.html"), "the folder no does not exist"),
         ((*runs, "-o", "x.pdf"), "x.pdf: pages must end in .html, .htm"),
         ((*runs, "--labels", "gone.txt"), "gone.txt: No such file or directory"),
@@ -198,33 +195,26 @@ def test_a_page_that_cannot_be_written_leaves_the_earlier_one(trained, tmp_path,
     assert not list(tmp_path.glob(".x.html*"))
 
 
-def test_what_one_run_lacks_is_told_and_the_others_are_shown(trained, tmp_path):
-    """Vectors that are not finite, a score."""
-    corpus, (first, second) = trained
-    diverged = shutil.copytree(first, tmp_path / "diverged")
+def test_what_one_run_lacks_is_told_and_the_others_are_shown(trained, tmp_path, monkeypatch):
+    """A parser; a score, and vectors that are finite."""
+    monkeypatch.setitem(PARSERS._known, "random", load_random)
+    first, second = trained[1]
+    foreign, diverged = (shutil.copytree(first, tmp_path / name) for name in ("foreign", "diverged"))
+    settings = read_settings(foreign)
+    settings["parsed"]["parser"] |= {"name": "gone"}
+    write_settings(foreign, settings)
     weights = load_file(diverged / "model.safetensors")
     write_arrays(diverged / "model.safetensors", {name: np.full_like(each, np.nan) for name, each in weights.items()})
     results = json.loads((diverged / "results.json").read_text())
     (diverged / "results.json").unlink()
     del results["tasks"]["STS14"], results["checksum"]
     save_results(diverged, results)
-    write_report([second, diverged], tmp_path / "page.html", corpus=corpus)
-    root = read_page(tmp_path / "page.html")
-    not_finite = f"diverged: {corpus}:0: its vector is not finite: train the run with a lower --lr"
-    assert not_finite in missing(section(root, "neighbours"))
-    assert len(root.all("figure", of="cloud")) == 1
-    assert "diverged: STS14 not evaluated; run: structviews eval" in section(root, "scores").text
-
-
-def test_a_run_whose_parser_is_missing_is_told_and_the_others_are_shown(trained, tmp_path):
-    foreign = shutil.copytree(trained[1][0], tmp_path / "foreign")
-    settings = read_settings(foreign)
-    settings["parsed"]["parser"] |= {"name": "gone"}
-    write_settings(foreign, settings)
     text = tmp_path / "x.txt"
     text.write_text("one bird\ntwo birds\nno bird\n")
-    write_report([trained[1][1], foreign], tmp_path / "page.html", corpus=text)
+    write_report([second, foreign, diverged], tmp_path / "page.html", corpus=text)
     root = read_page(tmp_path / "page.html")
-    (line,) = missing(section(root, "neighbours"))
-    assert line.startswith("foreign: the run's parser cannot be loaded here")
+    no_parser, not_finite = missing(section(root, "neighbours"))
+    assert no_parser.startswith("foreign: the run's parser cannot be loaded here")
+    assert not_finite == f"diverged: {text}:1: its vector is not finite: train the run with a lower --lr"
     assert len(root.all("figure", of="cloud")) == 1
+    assert "diverged: STS14 not evaluated; run: structviews eval" in section(root, "scores").text

@@ -165,9 +165,6 @@ def other_json(data: bytes, rng: random.Random) -> bytes | None:
     return json.dumps(value[MARK], indent=rng.choice((None, 1))).replace(json.dumps(MARK), text).encode()
 
 
-JSON: list[Mutation] = [other_json]
-
-
 def json_line(data: bytes, rng: random.Random) -> bytes | None:
     """One of these in one line."""
     lines = data.split(b"\n")
@@ -195,7 +192,7 @@ def toml_more(data: bytes, rng: random.Random) -> bytes:
 
 
 TEXTS: dict[str, list[Mutation]] = {
-    ".json": JSON,
+    ".json": [other_json],
     ".jsonl": [json_line],
     ".toml": [toml_value, toml_value, toml_value, toml_more],
 }

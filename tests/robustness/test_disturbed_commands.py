@@ -6,6 +6,7 @@ With KILLS=20 in the environment, twenty kills by each signal; with SEED=2, at o
 import os
 import random
 from functools import cache
+from itertools import product
 
 import pytest
 from commands import BLOCK, COMMANDS, SLOW_COMMANDS
@@ -39,18 +40,13 @@ def killed_by_each_signal(stage, rng):
 
 QUICK = (killed_once, without_space)
 SLOW = (killed_by_each_signal, twice_at_once, without_permission)
-CASES = [(command, attack) for command in COMMANDS for attack in QUICK]
-SLOW_CASES = [(command, attack) for command in SLOW_COMMANDS for attack in QUICK]
-SLOW_CASES += [(command, attack) for command in ALL for attack in SLOW]
 
 
-@pytest.mark.parametrize(
-    ("command", "attack"),
-    [
-        pytest.param(command, attack, id=f"{command.name}-{attack.__name__}", marks=marks)
-        for cases, marks in ((CASES, ()), (SLOW_CASES, pytest.mark.slow))
-        for command, attack in cases
-    ],
-)
+def case(command, attack):
+    marks = () if command in COMMANDS and attack in QUICK else pytest.mark.slow
+    return pytest.param(command, attack, id=f"{command.name}-{attack.__name__}", marks=marks)
+
+
+@pytest.mark.parametrize(("command", "attack"), [case(*each) for each in product(ALL, QUICK + SLOW)])
 def test_a_disturbed_command_gives_the_same_bytes_in_the_end(command, attack, stages):
     assert attack(stages(command), random.Random(SEED)) == []

@@ -40,29 +40,24 @@ GIB = 2**30
 STATISTICS = f"anon 1\ninactive_file {GIB}\ntotal_inactive_file {2 * GIB}\n"
 
 
+NEW, OLD = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
+
+
 @pytest.mark.parametrize(
-    ("groups", "files", "left"),
+    ("groups", "folder", "names", "gibibytes", "left"),
     [
-        ("0::/\n", {}, 8),
-        ("0::/\n", {"memory.max": f"{4 * GIB}\n", "memory.current": f"{2 * GIB}\n", "memory.stat": STATISTICS}, 3),
-        ("0::/a/b\n", {"a/memory.max": f"{4 * GIB}", "a/memory.current": f"{GIB}", "a/memory.stat": STATISTICS}, 4),
-        (
-            "9:cpu:/x\n4:memory:/a\n",
-            {
-                "memory/a/memory.limit_in_bytes": f"{4 * GIB}",
-                "memory/a/memory.usage_in_bytes": f"{3 * GIB}",
-                "memory/a/memory.stat": STATISTICS,
-            },
-            3,
-        ),
+        ("0::/\n", "", NEW, (), 8),
+        ("0::/\n", "", NEW, (4, 2), 3),
+        ("0::/a/b\n", "a", NEW, (4, 1), 4),
+        ("9:cpu:/x\n4:memory:/a\n", "memory/a", OLD, (4, 3), 3),
     ],
 )
-def test_what_is_available(tmp_path, monkeypatch, groups, files, left):
+def test_what_is_available(tmp_path, monkeypatch, groups, folder, names, gibibytes, left):
     monkeypatch.setattr(machine, "PROC", tmp_path / "proc")
     monkeypatch.setattr(machine, "GROUPS", tmp_path / "groups")
     meminfo = f"MemTotal: 1 kB\nMemAvailable: {8 * 2**20} kB\n"
-    written = {"proc/meminfo": meminfo, "proc/self/cgroup": groups}
-    written |= {f"groups/{name}": content for name, content in files.items()}
+    written = {"proc/meminfo": meminfo, "proc/self/cgroup": groups, f"groups/{folder}/memory.stat": STATISTICS}
+    written |= {f"groups/{folder}/{name}": f"{n * GIB}\n" for name, n in zip(names, gibibytes, strict=False)}
     for name, content in written.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,5 @@
 """Workers end, die and fail without anyone waiting for them."""
 
-import importlib.util
 import multiprocessing
 import os
 import signal
@@ -14,13 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from scripts_for_tests import load
 
 from structviews.errors import InputError
 from structviews.runtime.processes import here, in_processes, report, reporting, reports_to
 
-SCRIPT = Path(__file__).parents[2] / "scripts/worker_trials.py"
 SOON = 60  # seconds; nothing here takes one
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 UNGUARDED = """
 import os
 from structviews.runtime.processes import in_processes
@@ -73,18 +71,11 @@ def ended(script):
     return subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=SOON, check=False)
 
 
-@pytest.fixture(scope="module")
-def trials():
-    spec = importlib.util.spec_from_file_location("worker_trials", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.HANG, module.JOBS = SOON, 1
-    return module
-
-
-@needs_proc
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
 @pytest.mark.parametrize("kind", ["interrupts", "kills"])
-def test_disturbed_jobs_end_and_go_on(trials, kind):
+def test_disturbed_jobs_end_and_go_on(monkeypatch, kind):
+    trials = load("worker_trials", monkeypatch)
+    trials.HANG, trials.JOBS = SOON, 1
     ended = getattr(trials, kind)(2)
     assert [each.wrong for each in ended] == [""] * 2
     assert any(each.code > 0 for each in ended)  # some were disturbed

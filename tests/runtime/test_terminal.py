@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 
 import structviews
 from structviews.runtime import terminal
-from structviews.runtime.terminal import UNSHOWN, Bar, Table, Terminal, rate_bar, visible
+from structviews.runtime.terminal import UNSHOWN, Bar, Terminal, number_table, rate_bar, visible
 
 COPY = "\x1b]52;c;aGVsbG8=\x07"
 COPY_SHOWN = r"\x1b]52;c;aGVsbG8=\x07"
@@ -137,10 +137,7 @@ NUMBERS = "81.2", "[-21.8, +102.1]", "0.052", "1.000"
 
 
 def shown(width):
-    table = Table()
-    table.add_column("run")
-    for heading in ("A", "95 % interval", "p", "Holm"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = number_table(["run"], ["A", "95 % interval", "p", "Holm"])
     table.add_row(NAME, *NUMBERS)
     console = Console(file=io.StringIO(), width=width)
     console.print(table)

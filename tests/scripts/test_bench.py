@@ -19,6 +19,7 @@ from structviews.training.trainer import Training
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 DATA = Path(__file__).parents[2] / "data"
+slow = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,7 @@ def bench(module, monkeypatch, tmp_path, capsys):
     return run
 
 
-@pytest.mark.parametrize("part", ["step", pytest.param("kernels", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("part", ["step", pytest.param("kernels", marks=slow)])
 def test_train(bench, module, monkeypatch, part):
     monkeypatch.setattr(module("train"), "VOCABULARY", 101)
     monkeypatch.setattr(module("train"), "PAPERS_SIZE", (4, 6))
@@ -88,17 +89,15 @@ PARTS = [
         ("--corpus", "x.parsed", "--views", "bow,avg", "--hidden", 4, "--batch-size", 8, "--steps", 2, "--rounds", 1),
         "rates",
         "| 2 ranks, 1 thread each |",
-        marks=pytest.mark.slow,
+        marks=slow,
     ),
-    pytest.param(
-        "busy", ("--beside", 0, "--seconds", 0.1, "--sentences", 600), "rows", "| serve |", marks=pytest.mark.slow
-    ),
+    pytest.param("busy", ("--beside", 0, "--seconds", 0.1, "--sentences", 600), "rows", "| serve |", marks=slow),
     pytest.param(
         "encode",
         ("--encoders", "default", "all-MiniLM-L6-v2", "--batches", 1, 8, "--seconds", 0.01, "--sentences", 8),
         "rows",
         "| default | raw | fp32 |",
-        marks=pytest.mark.slow,
+        marks=slow,
     ),
 ]
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,23 +47,9 @@ def make(command, monkeypatch, tmp_path):
             assert code == 0, err
 
         monkeypatch.setattr(module, "command", structviews)
-        given = (
-            "text-0.txt",
-            "text-1.txt",
-            "--teacher",
-            "tiny",
-            "--senteval",
-            "senteval",
-            "-o",
-            "work",
-            "--size",
-            size,
-        )
-        monkeypatch.setattr(sys, "argv", ["default_model.py", "make", *given, "--size", size])
-        if stopped_at:
-            with pytest.raises(KeyboardInterrupt):
-                module.main()
-        else:
+        given = f"text-0.txt text-1.txt --teacher tiny --senteval senteval -o work --size {size}"
+        monkeypatch.setattr(sys, "argv", ["default_model.py", "make", *given.split()])
+        with pytest.raises(KeyboardInterrupt) if stopped_at else nullcontext():
             module.main()
         return ran
 

@@ -46,6 +46,26 @@ def served(folders, embedders, pool):
     ]
 
 
+class Held:
+    """Calls a function on items; waits in each call until ``go_on`` is set, and counts the items of the calls."""
+
+    def __init__(self, function):
+        self.function = function
+        self.calls = []
+        self.begun, self.go_on = threading.Event(), threading.Event()
+
+    def __call__(self, items):
+        self.calls.append(list(items))
+        self.begun.set()
+        assert self.go_on.wait(30)
+        return self.function(items)
+
+
+@pytest.fixture(scope="session")
+def held():
+    return Held
+
+
 @pytest.fixture
 def listening():
     """Serves applications on free ports of loopback, and gives their sockets; they end with the test."""

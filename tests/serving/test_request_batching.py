@@ -9,21 +9,10 @@ from structviews.errors import InputError
 from structviews.serving.request_batches import Batcher, Full
 
 
-class Doubles:
-    """Doubles numbers, none of which may be negative; waits where it is told to, and counts its calls."""
-
-    def __init__(self):
-        self.calls = []
-        self.begun, self.go_on = threading.Event(), threading.Event()
-        self.go_on.set()
-
-    def __call__(self, numbers):
-        self.calls.append(list(numbers))
-        self.begun.set()
-        assert self.go_on.wait(30)
-        if any(number < 0 for number in numbers):
-            raise InputError(f"{min(numbers)} is negative")
-        return [2 * number for number in numbers]
+def doubled(numbers):
+    if any(number < 0 for number in numbers):
+        raise InputError(f"{min(numbers)} is negative")
+    return [2 * number for number in numbers]
 
 
 @pytest.fixture
@@ -34,10 +23,9 @@ def batcher():
 
 
 @pytest.fixture
-def work(batcher):
+def work(batcher, held):
     """Work whose first job is being done until ``work.go_on`` is set."""
-    doubles = Doubles()
-    doubles.go_on.clear()
+    doubles = held(doubled)
     doubles.first = batcher.submit(doubles, [0])
     assert doubles.begun.wait(30)
     return doubles
@@ -52,8 +40,9 @@ def test_jobs_that_wait_become_one_call_of_at_most_so_many_items(batcher, work):
     assert batcher.submit(work, list(range(11))).result(30) == [2 * n for n in range(11)]  # more, in a job of its own
 
 
-def test_other_work_waits_for_its_turn(batcher, work):
-    other = Doubles()
+def test_other_work_waits_for_its_turn(batcher, work, held):
+    other = held(doubled)
+    other.go_on.set()
     results = [batcher.submit(each, [n]) for n, each in enumerate([other, work, other, work])]
     work.go_on.set()
     assert [result.result(30) for result in results] == [[0], [2], [4], [6]]

@@ -13,8 +13,8 @@ from vector_files import write_vectors
 from structviews.batches.batch import collate
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
-from structviews.hub import push
 from structviews.hub.portable import check_arrived, stage
+from structviews.hub.transfer import push
 from structviews.model import build_model
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import read_settings, write_settings
@@ -89,7 +89,7 @@ def test_a_corpus_is_read_as_sentences_in_memory_are(settings, cut_off):
     batch = training.data.reader.batch(rows)
     sentences = [corpus.sentence(int(row)) for row in rows]
     own = torch.cat([states[: cut_off or None] for states in states_of(training, sentences)])
-    table = dict(training.model.each())["contextual"].tables[0]
+    table = training.model.channels["contextual"].tables[0]
     torch.testing.assert_close(table.lookup(batch.ids["contextual"]), own, rtol=1e-5, atol=1e-5)
     assert batch.lengths.tolist() == [min(len(s.tokens), cut_off or 99) for s in sentences]
 

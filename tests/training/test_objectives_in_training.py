@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from corpora import random_trees, small_config
+from corpora import small_config
 from test_training import log_of, quietly, result
 
-from structviews.encoding.embedder import Embedder
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.consensus import TEMPERATURES
 from structviews.training.checkpoint import extend, extended, read_progress
@@ -91,16 +90,6 @@ def test_the_loss_falls_and_the_log_has_the_metrics(whole):
     assert validation.keys() == places | METRICS[name] | more.get(name, set())
     line = next(line for line in said.splitlines() if "held-out" in line)
     assert line.startswith(f"step {validation['step']}: held-out loss {validation['loss']:.3f} (chance ")
-
-
-def test_the_linear_view_is_one_of_the_run(place, tmp_path):
-    run = train(config_of("generative", place, tmp_path / "run", epochs=1))
-    embedder = Embedder.load(run)
-    assert embedder.views == ("seq", "linear")
-    sentences = [random_trees(["topic1-2", "of"]), random_trees(["it"])]
-    seq, linear = embedder.encode_views(sentences)
-    assert seq.shape == linear.shape == (2, 8)
-    np.testing.assert_array_equal(embedder.encode(sentences), np.concatenate([seq, linear], axis=1))
 
 
 def test_a_temperature_at_its_bound_is_told_once(place, tmp_path):

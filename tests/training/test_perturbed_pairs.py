@@ -11,7 +11,7 @@ from perturbed import RULES, grammar_corpus, perturbed
 from structviews.batches.reader import epoch_batches
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES
-from structviews.training.checkpoint import Progress, extend, extended
+from structviews.training.checkpoint import Progress
 from structviews.training.loop import train
 from structviews.training.trainer import Training
 
@@ -54,14 +54,6 @@ def test_each_batch_is_followed_by_forms_of_its_sentences(config):
         assert torch.equal(one.batches[0].source, other.batches[0].source)
 
 
-def test_parts_make_the_whole_bit_for_bit(config, tmp_path):
-    run = train(config)
-    parts = config.replaced(out=str(tmp_path / "parts"), steps=5)
-    extend(extended(train(parts), epochs=None, steps=0))
-    other = train(extended(tmp_path / "parts", None, None))
-    assert (run / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
-
-
 def test_forms_are_positives_and_candidates(config):
     """The loss is that of the formula over sentences and forms, in loops and in double precision."""
     training = Training(config.replaced(precision="fp32"))
@@ -88,11 +80,8 @@ def test_forms_are_positives_and_candidates(config):
     expected = torch.stack(losses).sum() / anchors
     torch.testing.assert_close(loss, expected)
     parameters = [p for p in training.model.parameters() if p.requires_grad]
-    for one, other in zip(
-        torch.autograd.grad(loss, parameters, retain_graph=True),
-        torch.autograd.grad(expected, parameters),
-        strict=True,
-    ):
+    found, wanted = (torch.autograd.grad(each, parameters, retain_graph=True) for each in (loss, expected))
+    for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one.to_dense(), other.to_dense())
     assert metrics["trained"]["anchors"] == anchors
 
@@ -107,14 +96,10 @@ def test_objectives_take_them_or_say_that_they_do_not(config, name):
     views = {"quick-thoughts": ("seq", "seq"), "consensus": ("dep", "seq")}.get(name, ("seq",))
     if OBJECTIVES[name].takes_pairs:
         training = Training(config.replaced(objective=name, views=views))
-        step = next(training.steps(Progress()))
-        assert training.losses(step.batches[0])[0].isfinite()
+        assert training.losses(next(training.steps(Progress())).batches[0])[0].isfinite()
     else:
         with pytest.raises(InputError, match=f"objective '{name}' takes no further positives .*pairwise or"):
             config.replaced(objective=name, views=views)
-
-
-def test_candidates_by_place_are_refused(config):
     with pytest.raises(InputError, match="with window = 4: perturbed sentences have no place in the text"):
         config.replaced(objective="consensus", window=4)
 

@@ -113,10 +113,8 @@ def test_gathered_negatives_are_those_of_one_process(gradients, corpus, tmp_path
             for results in both:
                 assert results.keys() == expected.keys()
                 for key, value in expected.items():
-                    torch.testing.assert_close(
-                        results[key], torch.as_tensor(value), rtol=1e-10, atol=1e-12, msg=f"{name}: {key}",
-                        check_dtype=False,
-                    )  # fmt: skip
+                    close = {"rtol": 1e-10, "atol": 1e-12, "check_dtype": False, "msg": f"{name}: {key}"}
+                    torch.testing.assert_close(results[key], torch.as_tensor(value), **close)
             assert any(gradient.abs().max() > 1e-6 for gradient in worker.gradients(alone).values())
     assert len(sizes) > 1, "batches of unequal sizes were not tried"
 
@@ -229,10 +227,7 @@ def test_the_place_in_an_epoch_is_kept_to_a_step(corpus, tmp_path):
 
 @pytest.mark.parametrize(
     ("task", "code", "message"),
-    [
-        ("fail", 2, "error: this rank cannot go on"),
-        ("die", -signal.SIGKILL, "error: another rank was killed (see"),
-    ],
+    [("fail", 2, "error: this rank cannot go on"), ("die", -signal.SIGKILL, "error: another rank was killed (see")],
 )
 def test_an_error_of_one_rank_is_one_line(tmp_path, task, code, message):
     codes, (line,) = ended(start([HERE.parent / "ranks.py", task], tmp_path))

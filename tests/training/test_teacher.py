@@ -2,7 +2,6 @@
 
 import math
 import shutil
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 from corpora import opened, random_trees, small_config
 from perturbed import grammar_corpus, perturbed
 from rich.console import Console
-from tiny_encoders import encoder_folder
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.sentence_encoder import SentenceEncoder
@@ -68,9 +66,8 @@ def formula(objective, views, teacher, source, changed):
 @pytest.mark.parametrize(("n_views", "perturbed"), [(1, False), (2, False), (2, True)])
 def test_the_loss_and_its_gradients_are_those_of_the_formula(n_views, perturbed):
     """Perturbed: the fourth and the fifth sentence are made of the first and the second; the last two are changed."""
-    config = TeacherConfig(
-        cosine_weight=0.7, similarity_weight=1.3, similarity_temperature=0.4, changed_similarity=-0.3
-    )
+    weights = {"cosine_weight": 0.7, "similarity_weight": 1.3}
+    config = TeacherConfig(**weights, similarity_temperature=0.4, changed_similarity=-0.3)
     inputs = Inputs(("seq",) * n_views, (4,) * n_views, teacher_dim=3)
     objective = TeacherAgreement(inputs, config).double()
     views = [torch.randn(6, 4, dtype=torch.float64, requires_grad=True) for _ in range(n_views)]
@@ -83,15 +80,6 @@ def test_the_loss_and_its_gradients_are_those_of_the_formula(n_views, perturbed)
     context = Context(torch.full((6, 1), -1), teacher=teacher, **made)
     loss, _ = objective(views, context)
     assert loss.item() == pytest.approx(formula(objective, views, teacher, source, changed), abs=1e-9)
-    loss.backward()
-    step = 1e-5
-    for at in [(0, 0), (4, 3)]:
-        moved = [view.detach().clone() for view in views]
-        sides = []
-        for sign in (1, -1):
-            moved[-1][at] = views[-1][at].detach() + sign * step
-            sides.append(formula(objective, moved, teacher, source, changed))
-        assert views[-1].grad[at].item() == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-5)
     assert torch.autograd.gradcheck(lambda *each: objective(each, context)[0], views)
 
 
@@ -107,8 +95,8 @@ def taught(place, tmp_path_factory):
 def test_the_views_in_the_teachers_space_are_an_encoder_of_the_run(taught):
     run, _ = taught
     embedder = Embedder.load(run)
-    assert embedder.view_names == ["dep", "avg", "teacher"]
-    (_, channel), *_ = embedder.model.each()
+    assert (embedder.view_names, embedder.widths) == (["dep", "avg", "teacher"], [8, 8, 32])
+    channel, *_ = embedder.model.channels.values()
     calls = []
     for view in channel.views:
         view.register_forward_hook(lambda view, *_: calls.append(view))
@@ -145,23 +133,17 @@ def test_perturbed_sentences_have_their_sentences_vector(place, tmp_path):
     assert training.losses(batch)[0].isfinite()
 
 
-def test_a_run_says_whose_student_it_is(taught):
+def test_a_run_says_whose_student_it_is_and_a_copy_does_without_the_folder(taught, tmp_path):
     run, teacher = taught
-    _, parsed = load_run(run)
-    assert parsed.teacher == {
-        "name": "tiny", "files": PublishedModel(teacher).fingerprint, "dim": 32, "licence": "apache-2.0"
-    }  # fmt: skip
-
-
-def test_a_copy_names_its_teacher_without_its_folder(taught, tmp_path):
-    run, teacher = taught
+    about = {"name": "tiny", "files": PublishedModel(teacher).fingerprint, "dim": 32, "licence": "apache-2.0"}
+    assert load_run(run)[1].teacher == about
     stage(run, tmp_path / "copy")
     config, _ = load_run(tmp_path / "copy")
     assert config.objective.options.teacher == "tiny"
     assert str(teacher.parent) not in (tmp_path / "copy" / "config.toml").read_text()
 
 
-def test_vectors_on_disk_are_the_models_own(place, taught):
+def test_vectors_on_disk_are_the_models_own(place, taught, tmp_path, monkeypatch):
     _, teacher = taught
     corpus = opened(place / "x.parsed")
     stored = StoredStates.find(corpus, Teacher.open(str(teacher)))
@@ -171,46 +153,25 @@ def test_vectors_on_disk_are_the_models_own(place, taught):
     own = sentence_transformers.SentenceTransformer(str(teacher), device="cpu").encode(as_texts(rows))
     found = np.concatenate([stored.shard(number) for number in range(corpus.n_shards)])
     np.testing.assert_allclose(found, own, atol=0.002)
-
-
-def test_a_corpus_that_changed_is_read_again(place, taught, tmp_path):
-    _, folder = taught
-    teacher = Teacher.open(str(folder))
-    shutil.copytree(place / "x.parsed", tmp_path / "x.parsed")
-    store_states(opened(tmp_path / "x.parsed"), teacher, lambda sentences, size: None)
-    shutil.copytree(folder, tmp_path / "other")
+    shutil.copytree(teacher, tmp_path / "other")
     (tmp_path / "other" / "note.txt").write_text("another model")
-    assert StoredStates.find(opened(tmp_path / "x.parsed"), teacher)
-    assert not StoredStates.find(opened(tmp_path / "x.parsed"), Teacher.open(str(tmp_path / "other")))
-    # A damaged shard is made again, with a warning.
-    stored = StoredStates.find(opened(tmp_path / "x.parsed"), teacher)
-    before, file = stored.shard(0).copy(), stored.file(0)
-    content = bytearray(file.read_bytes())
-    content[-1] ^= 1
-    file.write_bytes(content)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        np.testing.assert_array_equal(StoredStates(opened(tmp_path / "x.parsed"), teacher).shard(0), before)
-    assert "damaged" in str(told[0].message)
+    assert not StoredStates.find(corpus, Teacher.open(str(tmp_path / "other")))
+    # What it has read is not locked again, so that several runs may begin at once.
+    monkeypatch.delattr(loop, "store_states")
+    assert loop.read_by(Teacher.open(str(teacher)), corpus, Console(quiet=True)) == stored.path
 
 
-@pytest.mark.parametrize(
-    ("teacher", "message"),
-    [
-        ("", "objective = teacher: give the folder of a sentence-transformers model, or its id"),
-        ("nowhere/at-all/here", "teacher = nowhere/at-all/here: no such folder: give the folder"),
-        ("empty", "not a model that sentence-transformers can load"),
-    ],
-)
-def test_a_teacher_that_is_none_is_refused_and_nothing_is_written(
-    place, tmp_path, monkeypatch, one_line, teacher, message
-):
+def test_a_teacher_that_is_none_is_refused_and_nothing_is_written(place, tmp_path, monkeypatch, one_line):
     monkeypatch.chdir(tmp_path)
     Path("empty").mkdir()
-    config = small_config(place / "x.parsed", "run", ("dep",), objective="teacher", teacher=teacher)
-    with one_line(message):
-        train(config)
-    assert not Path("run").exists()
+    for teacher, message in {
+        "": "objective = teacher: give the folder of a sentence-transformers model, or its id",
+        "nowhere/at-all/here": "teacher = nowhere/at-all/here: no such folder: give the folder",
+        "empty": "not a model that sentence-transformers can load",
+    }.items():
+        with one_line(message):
+            train(small_config(place / "x.parsed", "run", ("dep",), objective="teacher", teacher=teacher))
+        assert not Path("run").exists()
 
 
 def test_another_teacher_is_refused_and_a_damaged_one_is_named(place, taught, tmp_path):
@@ -230,28 +191,6 @@ def test_another_teacher_is_refused_and_a_damaged_one_is_named(place, taught, tm
     (other / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"not a model that .* can load: .*: restore its files, or give another"):
         _ = Teacher.open(str(other)).dim
-
-
-def test_another_dimension_than_the_views_will_do(place, tmp_path):
-    library = pytest.importorskip("sentence_transformers")
-    modules = library.sentence_transformer.modules if hasattr(library, "sentence_transformer") else library.models
-    parts = [
-        modules.Transformer(str(encoder_folder(tmp_path / "bert"))),
-        modules.Pooling(32),
-        modules.Dense(32, 5),
-    ]
-    library.SentenceTransformer(modules=parts, device="cpu").save_pretrained(str(tmp_path / "five"))
-    config = small_config(
-        place / "x.parsed", tmp_path / "run", ("avg",), objective="teacher", teacher=str(tmp_path / "five"), epochs=1
-    )
-    assert Embedder.load(train(config)).widths == [8, 5]
-
-
-def test_what_a_teacher_has_read_is_not_locked_again(place, taught, monkeypatch):
-    """So that several runs may begin at once."""
-    teacher, corpus = Teacher.open(str(taught[1])), opened(place / "x.parsed")
-    monkeypatch.delattr(loop, "store_states")
-    assert loop.read_by(teacher, corpus, Console(quiet=True)) == StoredStates(corpus, teacher).path
 
 
 def test_the_command_stores_vectors_that_training_finds(place, command, tmp_path):

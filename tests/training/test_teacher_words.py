@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
-from corpora import opened, topic_corpus
-from tiny_encoders import published_model
+from corpora import opened
 
 from structviews.batches.reader import epoch_batches
 from structviews.encoding.representation import normalised
 from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.stored_states import store_states
 from structviews.training import teacher_words
-from structviews.training.teacher_words import RIDGE, Sentences, fit_ngrams, take_file
+from structviews.training.teacher_words import RIDGE, fit_ngrams, take_file, trained
 from structviews.words.sub_words import SubWords, hashed_ngrams
 from structviews.words.vector_files import WordVectors, save_vectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, count_words
@@ -21,12 +20,14 @@ from structviews.words.word_settings import Word2VecConfig
 pytest.importorskip("gensim", reason="needs structviews[vectors]")
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("words")
-    topic_corpus(folder / "x.parsed", documents=8)
-    published_model(folder)
-    return folder
+@pytest.fixture
+def corpus(place):
+    return opened(place / "x.parsed")
+
+
+@pytest.fixture
+def teacher(place):
+    return Teacher.open(str(place / "teacher" / "tiny"))
 
 
 def by_hand(teacher, counts, words, dim):
@@ -39,13 +40,10 @@ def by_hand(teacher, counts, words, dim):
 
 
 @pytest.mark.parametrize(("name", "subwords"), [("words.vec", 0), ("words.bin", 0), ("words.bin", 50)])
-def test_a_file_has_the_teachers_words(place, tmp_path, name, subwords):
-    corpus, teacher = opened(place / "x.parsed"), Teacher.open(str(place / "tiny"))
+def test_a_file_has_the_teachers_words(corpus, teacher, tmp_path, name, subwords):
     config = Word2VecConfig(dim=6, min_count=3, subwords=subwords, lower_case=True)
     steps = []
-    count = take_file(
-        tmp_path / name, corpus, config, teacher, progress=lambda done, total: steps.append((done, total))
-    )
+    count = take_file(tmp_path / name, corpus, config, teacher, progress=lambda *step: steps.append(step))
     counts = count_words(corpus, uncased=True)
     vectors = WordVectors.open(tmp_path / name)
     words = vectors.words.to_pylist()
@@ -58,8 +56,7 @@ def test_a_file_has_the_teachers_words(place, tmp_path, name, subwords):
 
 
 @pytest.mark.parametrize("subwords", [0, 50])
-def test_other_words_come_beside_the_teachers(place, tmp_path, subwords):
-    corpus, teacher = opened(place / "x.parsed"), Teacher.open(str(place / "tiny"))
+def test_other_words_come_beside_the_teachers(corpus, teacher, tmp_path, subwords):
     config = Word2VecConfig(dim=6, min_count=3, subwords=subwords)
     take_file(tmp_path / "alone.bin", corpus, config, teacher)
     alone = WordVectors.open(tmp_path / "alone.bin")
@@ -75,38 +72,35 @@ def test_other_words_come_beside_the_teachers(place, tmp_path, subwords):
     np.testing.assert_allclose(further[:-1] / lengths[:, None], normalised(others), atol=1e-5)
     np.testing.assert_allclose(lengths, lengths[0], rtol=1e-5)
     counts = count_words(corpus)
-    of_text = [
-        sum(counts[w] * (v**2).sum() for w, v in zip(words, each, strict=True)) for each in (both[:, :6], further)
-    ]
-    assert of_text[0] == pytest.approx(of_text[1], rel=1e-4)
+    occurrences = np.array([counts[word] for word in words])
+    own, others = (occurrences @ np.square(each).sum(axis=1) for each in (both[:, :6], further))
+    assert own == pytest.approx(others, rel=1e-4)
 
 
-def sentences_of(place, words):
-    """A corpus's sentences as lists of the words that have a vector, and the teacher's vectors of them."""
-    corpus, teacher = opened(place / "x.parsed"), Teacher.open(str(place / "tiny"))
+@pytest.fixture
+def sentences(corpus, teacher):
+    """The words that have a vector, a corpus's sentences as their numbers, and the teacher's vectors of these."""
+    words = sorted(word for word, n in count_words(corpus, uncased=True).items() if n >= 3)
     store_states(corpus, teacher, lambda *_: None)
     texts = [corpus.sentence(row).tokens for row in range(len(corpus))]
     known = [[words.index(token.lower()) for token in text if token.lower() in words] for text in texts]
-    return corpus, teacher, known, F.normalize(teacher.states(texts).half().float(), dim=1)
+    return words, known, F.normalize(teacher.states(texts).half().float(), dim=1)
 
 
-def test_training_is_that_of_loops(place, tmp_path, monkeypatch):
+def test_training_is_that_of_loops(corpus, teacher, sentences, tmp_path, monkeypatch):
     """Two epochs beside the formula of the objective, sentence by sentence, with PyTorch's own Adam for sparse rows."""
     for name, value in (("BATCH", 16), ("WARM_UP", 3), ("RATES", {"words": 0.05, "map": 0.02})):
         monkeypatch.setattr(teacher_words, name, value)
-    counts = count_words(opened(place / "x.parsed"), uncased=True)
-    words = sorted(word for word, n in counts.items() if n >= 3)
-    corpus, teacher, known, wanted = sentences_of(place, words)
+    words, known, wanted = sentences
     rng = np.random.default_rng(3)
     start, directions = (rng.standard_normal(shape).astype(np.float32) for shape in ((len(words), 6), (32, 6)))
-    sentences = Sentences(corpus, Vocabulary([UNKNOWN, *words], uncased=True), teacher, 5)
-    found = sentences.trained(start, directions, 2, tmp_path / "state", None)
+    vocabulary = Vocabulary([UNKNOWN, *words], uncased=True)
+    found = trained(corpus, vocabulary, teacher, 5, start, directions, 2, tmp_path / "state")
     table = torch.nn.Embedding.from_pretrained(torch.from_numpy(start), freeze=False, sparse=True)
     to_teacher = torch.nn.Parameter(torch.from_numpy(directions.copy()))
     sparse, dense = torch.optim.SparseAdam(table.parameters(), 1), torch.optim.Adam([to_teacher], 1)
-    batches = [
-        rows for epoch in range(2) for rows in epoch_batches(np.arange(len(corpus)), 16, 5, epoch, shuffled=True)
-    ]
+    every = np.arange(len(corpus))
+    batches = [rows for epoch in range(2) for rows in epoch_batches(every, 16, 5, epoch, shuffled=True)]
     for number, rows in enumerate(batches):
         scale = min(1, (number + 1) / 3) * (1 - number / len(batches))
         sparse.param_groups[0]["lr"], dense.param_groups[0]["lr"] = 0.05 * scale, 0.02 * scale
@@ -126,9 +120,8 @@ def test_training_is_that_of_loops(place, tmp_path, monkeypatch):
     assert np.abs(found - start @ directions.T).max() > 0.01
 
 
-def test_trained_words_agree_better_and_resume(place, tmp_path, monkeypatch):
-    words = sorted(word for word, n in count_words(opened(place / "x.parsed"), uncased=True).items() if n >= 3)
-    corpus, teacher, known, wanted = sentences_of(place, words)
+def test_trained_words_agree_better_and_resume(corpus, teacher, sentences, tmp_path, monkeypatch):
+    words, known, wanted = sentences
     monkeypatch.setattr(teacher_words, "BATCH", 16)
     config = Word2VecConfig(dim=16, min_count=3, subwords=50, lower_case=True)
 
@@ -170,22 +163,16 @@ def test_ngrams_are_those_of_ridge_regression():
     np.testing.assert_allclose(sub_words.rows, exact, atol=1e-4)
 
 
-def test_the_command_and_what_it_refuses(place, command, monkeypatch):
-    corpus, teacher = place / "x.parsed", place / "tiny"
-    code, output, errors = command("vectors", corpus, "-o", "t.vec", "--teacher", teacher, "--dim", 6, "--min-count", 3)
-    assert code == 0, errors
-    assert output.startswith("t.vec: 36 words, 6 dimensions\n")
-    code, _, errors = command("vectors", corpus, "-o", "u.vec", "--teacher", teacher)
-    assert (code, errors.splitlines()[-1]) == (
-        2, f"error: dim = 300: more than the 32 dimensions of {teacher}: lower --dim"
-    )  # fmt: skip
-    code, _, errors = command("vectors", corpus, "-o", "u.vec", "--teacher", teacher, "--window", 3)
-    assert (code, errors) == (2, "error: --window: a setting of skip-gram, not of --teacher: leave one of them out\n")
-    both = ("--teacher", teacher, "--dim", 6, "--min-count", 3, "--beside", "t.vec")
-    code, output, errors = command("vectors", corpus, "-o", "both.vec", *both)
-    assert code == 0, errors
-    assert output.startswith("both.vec: 36 words, 12 dimensions\n")
-    code, _, errors = command("vectors", corpus, "-o", "u.vec", "--beside", "t.vec")
-    assert (code, errors) == (
-        2, "error: --beside: the file is put beside a teacher's words: name the teacher with --teacher\n"
-    )  # fmt: skip
+def test_the_command_and_what_it_refuses(place, command, does):
+    corpus, teacher = place / "x.parsed", place / "teacher" / "tiny"
+    taught = ("--teacher", teacher, "--dim", 6, "--min-count", 3)
+    assert does("vectors", corpus, "-o", "t.vec", *taught).startswith("t.vec: 36 words, 6 dimensions\n")
+    both = does("vectors", corpus, "-o", "both.vec", *taught, "--beside", "t.vec")
+    assert both.startswith("both.vec: 36 words, 12 dimensions\n")
+    for arguments, said in (
+        (("--teacher", teacher), f"dim = 300: more than the 32 dimensions of {teacher}: lower --dim"),
+        ((*taught[:2], "--window", 3), "--window: a setting of skip-gram, not of --teacher: leave one of them out"),
+        (("--beside", "t.vec"), "--beside: the file is put beside a teacher's words: name the teacher with --teacher"),
+    ):
+        code, _, errors = command("vectors", corpus, "-o", "u.vec", *arguments)
+        assert (code, errors.splitlines()[-1]) == (2, f"error: {said}")

@@ -157,10 +157,7 @@ def test_layers_that_share_their_weights_are_trained_together():
         ({"views": ("transformer",), "objective": "generative"}, "predicts words of a vocabulary"),
         ({"views": ("dep", "const")}, "only the channel 'contextual' and the view 'transformer' read it"),
         ({"hidden": 8}, "have 32 dimensions, and so has the view 'transformer': give --hidden 32"),
-        (
-            {"views": ("dep",), "objective": "simcse", "encoder": "", "hidden": 8},
-            "are the same in the view 'dep'",
-        ),
+        ({"views": ("dep",), "objective": "simcse", "encoder": "", "hidden": 8}, "are the same in the view 'dep'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings, changes, message):

@@ -95,10 +95,6 @@ def test_a_sentence_alone_is_as_in_a_batch(name):
         torch.testing.assert_close(alone.states, own, rtol=0, atol=1e-10)
 
 
-def root_of(states, sentence):
-    return states[sentence.heads.index(0)]
-
-
 # How the vector follows from the states.
 VECTOR_OF_STATES = {
     "bow": lambda states, _: states.sum(dim=0),
@@ -106,12 +102,8 @@ VECTOR_OF_STATES = {
     **dict.fromkeys(MEANS, lambda states, _: states.mean(dim=0)),
     **dict.fromkeys(ONE_WAY, lambda states, _: states[-1]),
     **dict.fromkeys(TWO_WAY, lambda states, _: torch.cat([states[-1, : DIM // 2], states[0, DIM // 2 :]])),
-    "dep": root_of,
-    "dep-sum": root_of,
-    "dep-rel": root_of,
-    "dep-gru": root_of,
-    "const": lambda states, _: states[-1],
-    "const-gru": lambda states, _: states[-1],
+    **dict.fromkeys(("dep", "dep-sum", "dep-rel", "dep-gru"), lambda states, s: states[s.heads.index(0)]),
+    **dict.fromkeys(("const", "const-gru"), lambda states, _: states[-1]),
     "transformer": lambda states, _: states.mean(dim=0),
     "transformer first": lambda states, _: states[0],
 }

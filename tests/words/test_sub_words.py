@@ -8,7 +8,7 @@ import pytest
 from vector_files import fasttext_model
 
 from structviews.words import sub_words, vector_formats
-from structviews.words.sub_words import SubWords, hashed_ngrams, quantise, restore
+from structviews.words.sub_words import SubWords, hashed_ngrams, quantise
 from structviews.words.vector_files import WordVectors
 
 DIM, BUCKETS = 5, 37
@@ -128,14 +128,14 @@ def test_rows_in_eight_bits_are_rounded_to_the_nearest_step_of_their_row(model, 
     np.testing.assert_allclose(scales, [max(map(abs, row)) / 127 for row in rows], rtol=1e-6)
     wanted = [[round(float(value / max(map(abs, row)) * 127)) for value in row] for row in rows]
     np.testing.assert_array_equal(found, wanted)
-    assert (np.abs(restore(found, scales) - rows) <= 0.501 * scales[:, None]).all()
+    assert (np.abs(found * scales[:, None] - rows) <= 0.501 * scales[:, None]).all()
     (known, vectors), (again, small) = (SubWords(*each, 3, 6).read(OTHERS) for each in ((rows, None), (found, scales)))
     assert known.tolist() == again.tolist()
     np.testing.assert_allclose(small, vectors, atol=np.abs(model).max() / 254)
     # Rows of zeros, and of hardly more, stay zero.
     found, scales = quantise(np.array([[0, 0], [1e-45, 0], [-3, 3]], np.float32))
     np.testing.assert_array_equal(found, [[0, 0], [0, 0], [-127, 127]])
-    np.testing.assert_array_equal(restore(found, scales), [[0, 0], [0, 0], [-3, 3]])
+    np.testing.assert_array_equal(found * scales[:, None], [[0, 0], [0, 0], [-3, 3]])
 
 
 BAD_ROW = np.ones((len(WORDS) + BUCKETS, DIM), np.float32)

@@ -18,7 +18,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import ExtendedVocabulary
 from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer
-from structviews.encoding.representation import Encoder
+from structviews.encoding.representation import ByView, Encoder
 from structviews.encoding.sentence_vectors import Tokens, check_known, read_vectors
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
@@ -39,7 +39,7 @@ from structviews.words.vocabulary import (
     WordStatistics,
     equal_weights,
     inverse_document_frequencies,
-    smooth_inverse_frequencies,
+    smooth_inverse,
     unsupervised_inverse_frequencies,
 )
 
@@ -58,11 +58,7 @@ class Baseline:
 
     @staticmethod
     def open(run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Embedder:
-        """Load a run that ``make_baseline`` made from word vectors or a model; ``parser`` is ignored.
-
-        Raises:
-            InputError: if the vectors, the model or a file of the run is missing or has changed.
-        """
+        """Load a run of ``make_baseline``; InputError if its vectors, model or a file is missing or has changed."""
         try:
             kind, parsed = settings[BASELINE], read_parsed(settings[PARSED], run / CONFIG)
             own = Representation.from_table(settings["representation"], str(run / CONFIG))
@@ -91,7 +87,7 @@ class Recipe(NamedTuple):
 RECIPES = {
     "average": Recipe(),
     "tfidf": Recipe(weights=inverse_document_frequencies),
-    "sif": Recipe(weights=smooth_inverse_frequencies, remove=1),
+    "sif": Recipe(weights=lambda words: smooth_inverse(words.probabilities), remove=1),
     "up": Recipe(scale_dimensions=True, weights=unsupervised_inverse_frequencies, remove=5),
     "all-but-the-top": Recipe(center_words=True),
 }
@@ -118,7 +114,7 @@ class WordBaseline(Embedder):
         self.encoders = [[Encoder("words", vectors.dim, linear=True)]]
         self._view = WordAverage(vectors.dim, vectors.dim, Settings())
         self._table = FixedWords(torch.zeros(1, vectors.dim))  # of no words: all are beyond it
-        self._words = ExtendedVocabulary(Vocabulary([UNKNOWN], uncased=vectors.uncased), self)
+        self._words = ExtendedVocabulary(Vocabulary([UNKNOWN], uncased=vectors.uncased), self.read)
 
     @classmethod
     def fit(cls, kind: str, vectors: WordVectors, words: WordStatistics, parsed: Parsed) -> Self:
@@ -157,9 +153,7 @@ class WordBaseline(Embedder):
         rows *= self.arrays["weights"][self.vocabulary.ids(words)][known, None]
         return known, rows
 
-    def encode_batch(
-        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
-    ) -> list[list[Encoded]]:
+    def encode_batch(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool) -> ByView:
         """See ``Embedder``; words without a vector are skipped, and a sentence without others has one of zeros."""
         batch = collate(sentences, {"words": self._words}, {"tokens"})
         encoded: Encoded = self._view(self._table, batch, batch.ids["words"], states)
@@ -210,11 +204,9 @@ class TransformerBaseline(Embedder):
 
     @property
     def device(self) -> torch.device:
-        """Device of the model."""
         return self.model.device
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the model; see ``Embedder.to``."""
         self.model.to(device)
         return self
 
@@ -233,9 +225,7 @@ class TransformerBaseline(Embedder):
             raise InputError(f"{folder}: not the model that {run} was made from: make the baseline again")
         return embedder
 
-    def encode_batch(
-        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
-    ) -> list[list[Encoded]]:
+    def encode_batch(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool) -> ByView:
         return [[Encoded(self.model.vectors([sentence.tokens for sentence in sentences]))]]
 
 
@@ -267,9 +257,7 @@ class GivenVectors(Embedder):
         remedy = "encode the output of structviews tasks sentences, or limit --tasks"
         check_known(sentences, self._rows, task, self.file.with_suffix(".txt"), remedy)
 
-    def encode_batch(
-        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
-    ) -> list[list[Encoded]]:
+    def encode_batch(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool) -> ByView:
         tokens = [sentence.tokens for sentence in sentences]
         self.check(tokens, "the input")
         vectors = self._vectors[[self._rows[each] for each in tokens]].astype(np.float32)
@@ -279,8 +267,7 @@ class GivenVectors(Embedder):
 def given_run(file: Path, out: Path) -> Path:
     """Create a run from a file of vectors, or update ``out`` if it is already a run of this file.
 
-    Raises:
-        InputError: if the file has no valid vectors, or ``out`` is something else.
+    Raises InputError if the file has no valid vectors, or ``out`` is something else.
     """
     file = file.resolve()
     GivenVectors(file)

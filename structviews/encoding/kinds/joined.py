@@ -99,7 +99,6 @@ class JoinedEmbedder(Embedder):
 
     @property
     def vectors_described(self) -> str:
-        """Short description of the members' vectors and of their joins."""
         text = " | ".join(dict.fromkeys(member.vectors_described for member in self.members))
         join, similarity = (
             f"{each.join} {listed(each.view_weights)}".rstrip()
@@ -116,7 +115,6 @@ class JoinedEmbedder(Embedder):
         chosen: Sequence[int],
         batch_size: int,
         progress: OnProgress | None,
-        poolings: Sequence[str] = (),
     ) -> dict[str, Tensor]:
         """See ``Embedder``: each member makes batches of its own, and those with the same parser share the trees."""
         pooled = {}
@@ -135,7 +133,7 @@ class JoinedEmbedder(Embedder):
         return super().prepare(sentences, chosen if self._one_parser else [])
 
     def attention(self, sentences: Iterable[Sentence]) -> dict[str, list[np.ndarray]]:
-        """Attention weight of each word among the dependents of its head, by member and view; see ``Embedder``."""
+        """By member and view; see ``Embedder``."""
         several = as_list(sentences)
         return {
             f"{name}: {view}": weights
@@ -160,8 +158,7 @@ def join_runs(
 ) -> Path:
     """Create a run, in a new folder, of copies of other runs, which joins their vectors or those of single views.
 
-    Raises:
-        InputError: if a run cannot be loaded or has no such view, the vectors cannot be joined, or ``out`` exists.
+    Raises InputError if a run cannot be loaded or has no such view, the vectors cannot be joined, or ``out`` exists.
     """
     if not members:
         raise InputError("no runs: name the runs to join")

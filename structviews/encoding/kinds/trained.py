@@ -14,7 +14,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import RunVectors, open_further_words
 from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence
-from structviews.encoding.representation import Encoder
+from structviews.encoding.representation import ByView, Encoder
 from structviews.model import Model, build_model
 from structviews.objectives import OBJECTIVES
 from structviews.parsing.parser import Parser
@@ -26,7 +26,6 @@ from structviews.runs.settings_file import Parsed, config_of
 from structviews.runs.weights import build_for_weights, empty_table, load_vocabularies, load_weights
 from structviews.runtime.device import best_device, move, multiplies_half
 from structviews.views.tree_views import attention_weights
-from structviews.views.view import Encoded
 from structviews.words import CONTEXTUAL
 from structviews.words.vocabulary import Vocabulary
 
@@ -100,12 +99,10 @@ class TrainedEmbedder(Embedder):
 
     @property
     def device(self) -> torch.device:
-        """Device of the encoders."""
         return next(self.model.parameters()).device
 
     @property
     def encodes_in(self) -> str:
-        """The precision; ``auto`` is bf16 on a CPU that multiplies it faster than fp32."""
         if self.precision == "auto":
             return "bf16" if self.device.type == "cpu" and multiplies_half(self.device) else "fp32"
         return self.precision
@@ -116,7 +113,6 @@ class TrainedEmbedder(Embedder):
         return not (self.model.training or self.blueprint or self.models)
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the encoders; see ``Embedder.to``."""
         move(self.model, device)
         for vocabulary in self.vocabularies.values():
             if isinstance(vocabulary, ContextualWords):
@@ -129,9 +125,7 @@ class TrainedEmbedder(Embedder):
         aligner = self.blueprint.aligner if self.blueprint and reads_pieces else None
         return collate(sentences, self.vocabularies, self.needs_of(chosen), merged, aligner)
 
-    def encode_batch(
-        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
-    ) -> list[list[Encoded]]:
+    def encode_batch(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool) -> ByView:
         device, half = self.device, self.encodes_in == "bf16"
         merged = self._merges and device.type == "cpu"  # on a GPU whole trees are faster
         batch = self.collate(chosen, sentences, merged)
@@ -139,7 +133,7 @@ class TrainedEmbedder(Embedder):
             encoded = self._encoded(batch.to(device), states, chosen)
         return [[each.single() for each in view] for view in encoded] if half else encoded
 
-    def _encoded(self, batch: Batch, states: bool, chosen: Sequence[int]) -> list[list[Encoded]]:
+    def _encoded(self, batch: Batch, states: bool, chosen: Sequence[int]) -> ByView:
         """What the model returns without dropout; a ``SentenceEncoder`` may be training the same model."""
         was_training = self.model.training
         if was_training:
@@ -158,7 +152,7 @@ class TrainedEmbedder(Embedder):
             return {}
         batch = self.collate(chosen, prepared).to(self.device)
         encoded = self._encoded(batch, True, chosen)
-        names = [name for name, _ in self.model.each()]
+        names = [*self.model.channels]
         return {
             f"{self.view_names[i]} ({name})" if len(names) > 1 else self.view_names[i]: weights
             for i, channels in zip(chosen, encoded, strict=True)

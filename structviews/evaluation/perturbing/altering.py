@@ -62,6 +62,5 @@ def spelling_of(parts: Iterable[Parses]) -> Spelling:
 def form_of(clause: Clause, kind: Perturbation, random: np.random.Generator) -> tuple[str, ...] | None:
     """The sentence after a rule; None if it does not fit or changes nothing."""
     words = kind.rule(clause, random)
-    if not words or clause.written(words) == clause.sentence.tokens:
-        return None
-    return clause.written(words)
+    made = clause.written(words) if words else None
+    return None if made == clause.sentence.tokens else made

@@ -14,27 +14,12 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError, unknown
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.perturbing.altering import (
-    LONGEST,
-    SHORTEST,
-    are_plain,
-    check_english,
-    check_tags,
-    form_of,
-    spelling_of,
-)
+from structviews.evaluation.perturbing import altering
 from structviews.evaluation.perturbing.perturbations import CONTRASTS, KINDS, Clause, Perturbation
-from structviews.evaluation.scores.intervals import (
-    FIXED_MODELS,
-    Difference,
-    Proportion,
-    holm,
-    mean_difference,
-    proportion,
-)
+from structviews.evaluation.scores import intervals
 from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runtime.arrays import Array
-from structviews.runtime.terminal import OnProgress, Table
+from structviews.runtime.terminal import OnProgress, Table, number_table
 
 READ = 200_000
 """Most sentences that are read, from shards drawn at random."""
@@ -52,22 +37,18 @@ NOTES = (
 NOTES_OF_TWO = (
     "A - B with the 95 % interval of a paired bootstrap over documents, and its two-sided p, at least 0.001; "
     "Holm: p corrected for all rows, bold below 0.05",
-    FIXED_MODELS,
+    intervals.FIXED_MODELS,
 )
 
 
 @dataclass(frozen=True)
 class Sample:
-    """n sentences that a rule fits, or both rules of a contrast, in random order.
+    """n sentences that a rule fits, or both rules of a contrast, in random order."""
 
-    ``originals`` are their words; ``altered``, for each rule, the words of each sentence after it. The name is that of
-    the perturbation, or what the contrast asks.
-    """
-
-    name: str
+    name: str  # of the perturbation, or what the contrast asks
     documents: Array
     originals: list[Tokens]
-    altered: list[list[Tokens]]
+    altered: list[list[Tokens]]  # for each rule, what it makes of each sentence
 
     def __len__(self) -> int:
         return len(self.originals)
@@ -98,10 +79,10 @@ def draw(corpus: ParsedCorpus, kinds: Sequence[Perturbation], most: int, seed: i
     What is drawn for one does not depend on which others are asked for. InputError if the corpus is of another
     language, lacks trees or tags, or has no sentence that a rule fits.
     """
-    check_english(corpus)
+    altering.check_english(corpus)
     rng = np.random.default_rng(seed)
-    parses = Parses.read(corpus, SHORTEST, LONGEST, READ, rng)
-    check_tags(corpus, parses)
+    parses = Parses.read(corpus, altering.SHORTEST, altering.LONGEST, READ, rng)
+    altering.check_tags(corpus, parses)
     samples = []
     if len(parses) and len(order := rng.permutation(distinct_sentences(parses))):
         samples = [each for each in alter(parses, order, with_contrasts(kinds), most, seed) if len(each) > 1]
@@ -115,23 +96,25 @@ def draw(corpus: ParsedCorpus, kinds: Sequence[Perturbation], most: int, seed: i
 
 def distinct_sentences(parses: Parses) -> Array:
     """The sentences that rules take, each once; (k,)."""
-    first = parses.first_occurrences(LONGEST, np.random.default_rng(0))
-    return np.flatnonzero(are_plain(parses) & first)
+    first = parses.first_occurrences(altering.LONGEST, np.random.default_rng(0))
+    return np.flatnonzero(altering.are_plain(parses) & first)
 
 
 def alter(
     parses: Parses, order: Array, groups: Mapping[str, tuple[Perturbation, ...]], most: int, seed: int
 ) -> list[Sample]:
     """The first ``most`` sentences in this order (k,) that all rules of a group fit and change, for each group."""
-    spelling = spelling_of([parses])
+    spelling = altering.spelling_of([parses])
     # The names are part of the seed, so that a group's random numbers do not depend on the other groups.
     generators = [np.random.default_rng([seed, *" ".join(k.name for k in group).encode()]) for group in groups.values()]
     found: list[dict[int, list[Tokens]]] = [{} for _ in groups]
     for index in order.tolist():
         clause = Clause(parses.sentence(index), spelling)
         for group, random, forms in zip(groups.values(), generators, found, strict=True):
-            if len(forms) < most and (made := _altered(clause, group, random)):
-                forms[index] = [clause.sentence.tokens, *made]
+            if len(forms) < most:
+                made = [words for kind in group if (words := altering.form_of(clause, kind, random))]
+                if len(made) == len(group):
+                    forms[index] = [clause.sentence.tokens, *made]
         if min(map(len, found)) == most:
             break
     samples = []
@@ -141,29 +124,15 @@ def alter(
     return samples
 
 
-def _altered(clause: Clause, group: tuple[Perturbation, ...], random: np.random.Generator) -> list[Tokens]:
-    """The sentence after each rule; empty if one does not fit or changes nothing."""
-    made: list[Tokens] = []
-    for kind in group:
-        if (words := form_of(clause, kind, random)) is None:
-            return []
-        made.append(words)
-    return made
-
-
 @dataclass(frozen=True)
 class Row:
-    """One measure of one view, or of ``WHOLE``, for one run or two.
-
-    ``found`` is the mean of each run that has the view, by the run's position; ``difference`` is paired, if both have
-    the view, and ``adjusted`` its p by Holm's method.
-    """
+    """One measure of one view, or of ``WHOLE``, for one run or two."""
 
     sample: str
     view: str
-    found: dict[int, Proportion]
-    difference: Difference | None = None
-    adjusted: float | None = None
+    found: dict[int, intervals.Proportion]  # the mean of each run that has the view, by the run's position
+    difference: intervals.Difference | None = None  # paired, if both runs have the view
+    adjusted: float | None = None  # its p by Holm's method
 
 
 def noticed(original: Array, altered: Sequence[Array]) -> Array:
@@ -217,26 +186,25 @@ def rows_of_runs(samples: Sequence[Sample], runs: Sequence[Sequence[Mapping[str,
         documents = sample.documents if len(np.unique(sample.documents)) > 1 else np.arange(len(sample.documents))
         for view in views:
             values = {k: run[number][view] for k, run in enumerate(runs) if view in run[number]}
-            found = {k: proportion(each, documents) for k, each in values.items()}
-            difference = mean_difference(values[0], values[1], documents) if len(values) == 2 else None
+            found = {k: intervals.proportion(each, documents) for k, each in values.items()}
+            difference = intervals.mean_difference(values[0], values[1], documents) if len(values) == 2 else None
             rows.append(Row(sample.name, view, found, difference))
-    adjusted = iter(holm([row.difference.p for row in rows if row.difference]))
+    adjusted = iter(intervals.holm([row.difference.p for row in rows if row.difference]))
     return [replace(row, adjusted=next(adjusted)) if row.difference else row for row in rows]
 
 
 def as_rich(rows: Sequence[Row], two: bool) -> Table:
     """The table: of one run with a column for each view, of two with a row for each view."""
     groups = [(name, list(group)) for name, group in groupby(rows, lambda row: row.sample)]
-    table = Table("perturbation", show_lines=not two)
     if not two:
-        for name in ("n", *dict.fromkeys(row.view for row in rows)):
-            table.add_column(name, justify="right", no_wrap=True)
+        views = dict.fromkeys(row.view for row in rows)
+        table = number_table(["perturbation"], ["n", *views], show_lines=True)
         for name, group in groups:
             cells = [str(row.found[0]).replace(" ", "\n", 1) for row in group]  # a value over its interval
             table.add_row(_signed(name), f"{group[0].found[0].count:,}", *cells)
         return table
-    for name in ("n", "view", "A", "B", "A - B", "95 % interval", "p", "Holm"):
-        table.add_column(name, justify="left" if name == "view" else "right", no_wrap=True)
+    table = number_table(["perturbation"], ["n", "view", "A", "B", "A - B", "95 % interval", "p", "Holm"])
+    table.columns[2].justify = "left"
     for name, group in groups:
         for i, row in enumerate(group):
             head = ("", "") if i else (_signed(name), f"{next(iter(row.found.values())).count:,}")

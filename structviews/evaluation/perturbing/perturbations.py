@@ -58,10 +58,10 @@ QUANTITIES = listed("number lot couple majority variety rest half part percent %
 
 
 class Span(NamedTuple):
-    """The words from ``start`` up to ``end``, which is not one of them."""
+    """Some words of a sentence."""
 
     start: int
-    end: int
+    end: int  # after the last one
 
 
 class Transitive(NamedTuple):
@@ -223,15 +223,12 @@ Rule = Callable[[Clause, np.random.Generator], Words]
 
 
 class Perturbation(NamedTuple):
-    """A rule, whether what it makes has the meaning of the original, and whether it mostly is grammatical.
-
-    Only grammatical sentences are trained on.
-    """
+    """A rule of the table."""
 
     name: str
-    keeps: bool
+    keeps: bool  # whether what it makes has the meaning of the original
     rule: Rule
-    grammatical: bool = True
+    grammatical: bool = True  # mostly; only such sentences are trained on
 
 
 KINDS: dict[str, Perturbation] = {}

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,12 @@ from structviews.corpus.format import BYTE_WORDS, MANIFEST, MODELS, PERTURBED
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.perturbing.altering import (
-    LONGEST,
-    SHORTEST,
-    are_plain,
-    check_english,
-    check_tags,
-    form_of,
-    spelling_of,
-)
-from structviews.evaluation.perturbing.perturbations import KINDS, Clause, Perturbation, Spelling
+from structviews.evaluation.perturbing import altering
+from structviews.evaluation.perturbing.perturbations import KINDS, Clause, Perturbation
 from structviews.parsing.backends import TREEBANK
 from structviews.parsing.parser import Options
 from structviews.parsing.sources import ParseText
-from structviews.parsing.text import RawSentence, Repairs, file_state
-from structviews.runtime.files import file_hash
+from structviews.parsing.text import RawSentence, Repairs, survey
 
 
 def training_rules(names: Sequence[str] = ()) -> list[Perturbation]:
@@ -50,28 +40,6 @@ def counts_by_rule(corpus: ParsedCorpus) -> dict[str, int]:
     return {name: found[number] for number, name in enumerate(corpus.manifest["settings"]["rules"])}
 
 
-@dataclass
-class CorpusFile:
-    """The corpus as a file whose lines are its sentences; its manifest identifies all of it."""
-
-    path: Path
-    lines: int
-    fingerprint: str
-    state: tuple[int, ...]
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        return str(self.path)
-
-    def changed(self) -> bool:
-        """Whether the corpus is another one now; its manifest is read again only if its ``file_state`` differs."""
-        manifest = self.path / MANIFEST
-        return file_state(manifest) != self.state and not (
-            manifest.is_file() and file_hash(manifest) == self.fingerprint
-        )
-
-
 class PerturbedSource:
     """What each of ``rules`` makes of each plain English sentence of a corpus, and the ``work`` that parses it.
 
@@ -92,7 +60,7 @@ class PerturbedSource:
     def __init__(
         self, corpus: ParsedCorpus, rules: Sequence[Perturbation], seed: int, parser: str = "", device: str = ""
     ) -> None:
-        check_english(corpus)
+        altering.check_english(corpus)
         self.corpus, self.rules, self.seed = corpus, rules, seed
         own = corpus.parser["name"]
         parser = parser or ("builtin" if own == TREEBANK else own)
@@ -100,9 +68,11 @@ class PerturbedSource:
         options = Options(models=models if MODELS in corpus.manifest and models.is_dir() else None, device=device)
         # A rule adds a few words: node numbers still fit in a byte.
         self.work = ParseText(parser, options, tokenised=True, max_tokens=BYTE_WORDS)
-        state = file_state(corpus.path / MANIFEST)
-        self.files = [CorpusFile(corpus.path, len(corpus), corpus.fingerprint, state)]
+        # As one text whose lines are the corpus's sentences; the manifest identifies all of it.
+        text = survey(corpus.path / MANIFEST, str(corpus.path))
+        self.files = [replace(text, sha256=corpus.fingerprint, lines=len(corpus))]
         self.note, self.repairs = "", Repairs(options.language)  # there are none
+        self._spelling = altering.spelling_of(self._parts())
         if next(self.sentences(), None) is None:
             raise InputError(
                 f"{corpus.path}: no sentence that can be altered by {', '.join(rule.name for rule in rules)}: "
@@ -119,23 +89,17 @@ class PerturbedSource:
             **({MODELS: str(self.work.options.models)} if self.work.options.models else {}),
         }
 
-    @cached_property
-    def spelling(self) -> Spelling:
-        """How the corpus spells words."""
-        return spelling_of(self._parts())
-
     def sentences(self) -> Iterator[RawSentence]:
         """What the rules make of each sentence, in the order of the corpus and of the rules."""
-        spelling = self.spelling
         for parses in self._parts():
-            for index in np.flatnonzero(are_plain(parses)).tolist():
-                clause, row = Clause(parses.sentence(index), spelling), int(parses.rows[index])
+            for index in np.flatnonzero(altering.are_plain(parses)).tolist():
+                clause, row = Clause(parses.sentence(index), self._spelling), int(parses.rows[index])
                 for number, rule in enumerate(self.rules):
                     random = np.random.default_rng([self.seed, row, *rule.name.encode()])
-                    if words := form_of(clause, rule, random):
+                    if words := altering.form_of(clause, rule, random):
                         yield RawSentence(row, number, row + 1, " ".join(words))
 
     def _parts(self) -> Iterator[Parses]:
-        for parses in Parses.by_shard(self.corpus, SHORTEST, LONGEST):
-            check_tags(self.corpus, parses)
+        for parses in Parses.by_shard(self.corpus, altering.SHORTEST, altering.LONGEST):
+            altering.check_tags(self.corpus, parses)
             yield parses

@@ -132,18 +132,13 @@ def replace_words(
 
 
 class Coordinations(NamedTuple):
-    """Sentences (k,) of two coordinated clauses.
-
-    ``conjunction`` (k,) is the first word after the first clause, also if it is a comma; ``second`` the first word of
-    the second clause, and ``stop`` the one after it. ``longer`` is 1 if the first clause is longer, -1 if shorter,
-    else 0.
-    """
+    """Sentences of two coordinated clauses; (k,) each."""
 
     sentences: Array
-    conjunction: Array
-    second: Array
-    stop: Array
-    longer: Array
+    conjunction: Array  # first word after the first clause, also if it is a comma
+    second: Array  # first word of the second clause
+    stop: Array  # the word after the second clause
+    longer: Array  # 1 if the first clause is longer, -1 if shorter, else 0
 
 
 def coordinations(parses: Parses) -> Coordinations:

@@ -40,15 +40,11 @@ LEAST_OF_CLASS = 10
 
 
 class Pool(NamedTuple):
-    """The sentences that tasks are made from, and the task's random number generator.
-
-    ``parts`` (B,) are those of the sentences, -1 for repetitions of an earlier one; ``most`` is the maximum number of
-    examples in each.
-    """
+    """The sentences that tasks are made from, and the task's random number generator."""
 
     parses: Parses
-    parts: Array
-    most: tuple[int, ...]
+    parts: Array  # (B,) of the sentences, -1 for repetitions of an earlier one
+    most: tuple[int, ...]  # examples in each part
     rng: np.random.Generator
 
 
@@ -72,21 +68,6 @@ class ProbingTask(NamedTuple):
 
     needs: tuple[str, ...]
     make: Callable[[Pool], Examples]
-
-
-TASKS: dict[str, ProbingTask] = {}
-"""By the names of ``eval --tasks`` and ``PROBING``; published tasks have the names of SentEval's code."""
-TAGS, DEPENDENCY, CONSTITUENCY = "tags", "dependency", "constituency"
-
-
-def probing_task(name: str, *needs: str) -> Callable[[Callable[[Pool], Examples]], Callable[[Pool], Examples]]:
-    """Decorator: enter what makes a task in ``TASKS``."""
-
-    def enter(make: Callable[[Pool], Examples]) -> Callable[[Pool], Examples]:
-        TASKS[name] = ProbingTask(needs, make)
-        return make
-
-    return enter
 
 
 def sampled(pool: Pool, sentences: Array, classes: Array, names: Array, strata: Array | None = None) -> Examples:
@@ -121,14 +102,12 @@ def strings(*names: object) -> Array:
     return np.array([str(name) for name in names], dtype=object)
 
 
-@probing_task("Length")
 def sentence_length(pool: Pool) -> Examples:
     """SentLen: the length class of the sentence, of six."""
     bins = np.searchsorted(LENGTH_BINS, pool.parses.lengths, side="right")
     return sampled(pool, np.arange(len(bins)), bins, strings(*range(6)))
 
 
-@probing_task("WordContent")
 def word_content(pool: Pool) -> Examples:
     """WC: which of 1,000 mid-frequency words the sentence contains; it has exactly one of them, once."""
     parses = pool.parses
@@ -143,7 +122,6 @@ def word_content(pool: Pool) -> Examples:
     return sampled(pool, parses.sentences[hits], words.ids[hits], words.names)
 
 
-@probing_task("Depth", CONSTITUENCY)
 def tree_depth(pool: Pool) -> Examples:
     """TreeDepth: depth of the constituency tree, 5 to 12, sampled to be nearly uncorrelated with length."""
     depths, lengths = labels.tree_depths(pool.parses), pool.parses.lengths
@@ -160,7 +138,6 @@ def tree_depth(pool: Pool) -> Examples:
     return intact(pool, sentences, depths[sentences].astype(str).astype(object), taken)
 
 
-@probing_task("TopConstituents", TAGS, CONSTITUENCY)
 def top_constituents(pool: Pool) -> Examples:
     """TopConst: which of the 19 most frequent constituent sequences is below the top clause, or OTHER.
 
@@ -191,7 +168,6 @@ def changed_or_not(
     return taken, classes[taken] == 1, names[classes[taken]]
 
 
-@probing_task("BigramShift")
 def bigram_shift(pool: Pool) -> Examples:
     """BShift: whether two adjacent words were swapped, I, or not, O."""
     bigrams = changes.pick_bigrams(pool.parses, pool.rng)
@@ -204,7 +180,6 @@ def bigram_shift(pool: Pool) -> Examples:
     return Examples(pool.parts[chosen], names, [text], [chosen[~changed]])
 
 
-@probing_task("OddManOut", TAGS)
 def odd_man_out(pool: Pool) -> Examples:
     """SOMO: whether a noun or verb was replaced, C, or not, O."""
     scale = min(1.0, int((pool.parts >= 0).sum()) / PUBLISHED_SIZE)
@@ -217,7 +192,6 @@ def odd_man_out(pool: Pool) -> Examples:
     return Examples(pool.parts[chosen], names, [text], [chosen[~changed]])
 
 
-@probing_task("CoordinationInversion", TAGS, CONSTITUENCY)
 def coordination_inversion(pool: Pool) -> Examples:
     """CoordInv: whether two coordinated clauses were inverted, I, or not, O; balanced by which clause is longer."""
     found = changes.coordinations(pool.parses)
@@ -245,7 +219,6 @@ def target_words(pool: Pool, words: Array, classes: dict[str, tuple[str, ...]]) 
     return sampled(pool, sentences, parses.tags.isin(*second)[words[sentences]].astype(np.int64), strings(*classes))
 
 
-@probing_task("Tense", TAGS, DEPENDENCY)
 def tense(pool: Pool) -> Examples:
     """Tense: whether the main verb is in the present or past tense."""
     parses = pool.parses
@@ -253,20 +226,17 @@ def tense(pool: Pool) -> Examples:
     return target_words(pool, main_verbs, {"PRES": ("VBP", "VBZ"), "PAST": ("VBD",)})
 
 
-@probing_task("SubjNumber", TAGS, DEPENDENCY)
 def subject_number(pool: Pool) -> Examples:
     """SubjNum: whether the subject of the main clause is singular or plural."""
     found = labels.arguments(pool.parses, "nsubj", "nsubj:pass")
     return target_words(pool, found, {"NN": ("NN",), "NNS": ("NNS",)})
 
 
-@probing_task("ObjNumber", TAGS, DEPENDENCY)
 def object_number(pool: Pool) -> Examples:
     """ObjNum: whether the direct object of the main clause is singular or plural."""
     return target_words(pool, labels.arguments(pool.parses, "obj"), {"NN": ("NN",), "NNS": ("NNS",)})
 
 
-@probing_task("HeadDistance", DEPENDENCY)
 def head_distance(pool: Pool) -> Examples:
     """HeadDist: whether words are near to or far from their heads, relative to sentences of the same length."""
     lengths = pool.parses.lengths
@@ -274,7 +244,6 @@ def head_distance(pool: Pool) -> Examples:
     return sampled(pool, np.arange(len(lengths)), thirds, strings("NEAR", "MIDDLE", "FAR"), lengths)
 
 
-@probing_task("RootPosition", DEPENDENCY)
 def root_position(pool: Pool) -> Examples:
     """RootPos: which quarter of the sentence contains its root; balanced within each length."""
     lengths = pool.parses.lengths
@@ -282,7 +251,6 @@ def root_position(pool: Pool) -> Examples:
     return sampled(pool, np.arange(len(quarters)), quarters, strings(0, 1, 2, 3), lengths)
 
 
-@probing_task("PPAttachment", TAGS, DEPENDENCY)
 def attachment(pool: Pool) -> Examples:
     """PPAttach: whether the PP after the object attaches to it, N, or to the verb, V; balanced by preposition."""
     words, to_noun = labels.prepositional_phrases(pool.parses)
@@ -290,7 +258,6 @@ def attachment(pool: Pool) -> Examples:
     return sampled(pool, pool.parses.sentences[words], to_noun.astype(np.int64), strings("V", "N"), prepositions)
 
 
-@probing_task("TreeEdit", CONSTITUENCY)
 def tree_edit(pool: Pool) -> Examples:
     """TreeEdit: whether, of eight sentences, the second has the tree nearest to the first's or the farthest from it."""
     anchors = np.concatenate(
@@ -305,6 +272,26 @@ def tree_edit(pool: Pool) -> Examples:
     return Examples(pool.parts[pairs[0]], names, [Text.of(pool.parses, each) for each in pairs], pairs)
 
 
+TAGS, DEPENDENCY, CONSTITUENCY = "tags", "dependency", "constituency"
+TASKS = {
+    "Length": ProbingTask((), sentence_length),
+    "WordContent": ProbingTask((), word_content),
+    "Depth": ProbingTask((CONSTITUENCY,), tree_depth),
+    "TopConstituents": ProbingTask((TAGS, CONSTITUENCY), top_constituents),
+    "BigramShift": ProbingTask((), bigram_shift),
+    "OddManOut": ProbingTask((TAGS,), odd_man_out),
+    "CoordinationInversion": ProbingTask((TAGS, CONSTITUENCY), coordination_inversion),
+    "Tense": ProbingTask((TAGS, DEPENDENCY), tense),
+    "SubjNumber": ProbingTask((TAGS, DEPENDENCY), subject_number),
+    "ObjNumber": ProbingTask((TAGS, DEPENDENCY), object_number),
+    "HeadDistance": ProbingTask((DEPENDENCY,), head_distance),
+    "RootPosition": ProbingTask((DEPENDENCY,), root_position),
+    "PPAttachment": ProbingTask((TAGS, DEPENDENCY), attachment),
+    "TreeEdit": ProbingTask((CONSTITUENCY,), tree_edit),
+}
+"""By the names of ``eval --tasks`` and ``PROBING``; published tasks have the names of SentEval's code."""
+
+
 SHORTEST, LONGEST = 5, 28
 """Range of sentence lengths, as published."""
 LEAST_OF_PART = 50
@@ -312,12 +299,12 @@ MANIFEST, INTACT = "probing.json", "intact.parsed"
 
 
 class TaskResult(NamedTuple):
-    """The result for a task: number of examples per part and labels, or why it was left out."""
+    """The result for a task."""
 
     name: str
-    counts: list[int]
+    counts: list[int]  # of examples in each part
     labels: list[str]
-    reason: str
+    reason: str  # why it was left out, if it was
 
 
 def make_tasks(

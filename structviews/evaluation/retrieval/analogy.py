@@ -27,15 +27,12 @@ AT_ONCE = 2**27  # bytes of scores against the tuples' own sentences
 
 @dataclass(frozen=True)
 class Tuples:
-    """Analogies between u distinct sentences, as ``texts`` comparable with the pool's and ready to encode.
+    """t analogies between u distinct sentences."""
 
-    ``rows`` (t, 4) are the indices of sentences A, B, C and D of each tuple; it has one of the ``categories``.
-    """
-
-    texts: list[str]
-    sentences: list[Sentence]
-    rows: np.ndarray
-    categories: list[str]
+    texts: list[str]  # u, comparable with the pool's
+    sentences: list[Sentence]  # u, ready to encode
+    rows: np.ndarray  # (t, 4) indices of sentences A, B, C and D
+    categories: list[str]  # t
 
 
 def read_tuples(path: Path, pool: Pool) -> Tuples:

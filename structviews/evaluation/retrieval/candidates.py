@@ -25,6 +25,8 @@ from structviews.runtime.array_files import AT_ONCE, Layout, read_blocks, write_
 from structviews.runtime.files import clear, file_hash, text_lines
 from structviews.runtime.terminal import OnProgress
 
+Rows = Sequence[int] | np.ndarray
+
 
 class Pool:
     """The distinct sentences of a parsed corpus, or of a text with one sentence per line; InputError if there is none.
@@ -100,8 +102,17 @@ class Pool:
         (sentence,) = Preparer(Parsed.of(self.corpus)).prepare([words if self._tokenised else line], ())
         return " ".join(sentence.tokens), sentence.tokens
 
+    def encode(
+        self, embedder: Embedder, rows: Rows, sentences: Sequence[Sentence], progress: OnProgress | None = None
+    ) -> np.ndarray:
+        """Vectors ``(n, d)`` of the sentences in these rows; InputError if one cannot be encoded to finite numbers."""
+        with self.naming(rows):
+            vectors = embedder.encode(sentences, show_progress_bar=progress)
+            check_finite(vectors)
+        return vectors
+
     @contextmanager
-    def naming(self, rows: Sequence[int] | np.ndarray) -> Iterator[None]:
+    def naming(self, rows: Rows) -> Iterator[None]:
         """Add the location to errors for sentences that cannot be encoded; ``rows`` are the rows being encoded."""
         try:
             yield
@@ -133,10 +144,7 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
                 progress(start + (stop - start) * done // total, len(pool))
 
         show(0, 1)  # before the first sentences are parsed
-        with pool.naming(range(start, stop)):
-            vectors = embedder.encode(pool.sentences(start, stop), show_progress_bar=show)
-            check_finite(vectors)
-        return vectors
+        return pool.encode(embedder, range(start, stop), pool.sentences(start, stop), show)
 
     vectors = read_blocks(path, journal, layout)
     clear(path)

@@ -154,20 +154,14 @@ class CaptionProtocol:
 
 
 CAPTION_PROTOCOLS = {
-    each.name: each
-    for each in (
-        # SentEval counts its epochs to 20, from 0.
-        CaptionProtocol("senteval", batch=128, contrasts=30, epochs=21, lr=1e-3, seed=1111, patience=4),
-        CaptionProtocol("kiros", 100, contrasts=50, epochs=15, lr=2e-4, seed=1234, check_every=500, kiros=True),
-    )
+    # SentEval counts its epochs to 20, from 0.
+    "senteval": CaptionProtocol("senteval", 128, contrasts=30, epochs=21, lr=1e-3, seed=1111, patience=4),
+    "kiros": CaptionProtocol("kiros", 100, contrasts=50, epochs=15, lr=2e-4, seed=1234, check_every=500, kiros=True),
 }
 
 
 class Projections(nn.Module):
-    """Linear maps of images and captions, of these dimensions, to unit vectors of ``dim``.
-
-    ``kiros`` as in ``CaptionProtocol``.
-    """
+    """Linear maps of images and captions, of these dimensions, to unit vectors; ``kiros`` as in ``CaptionProtocol``."""
 
     def __init__(self, images: int, captions: int, dim: int, kiros: bool = False):
         super().__init__()

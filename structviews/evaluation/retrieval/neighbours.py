@@ -5,41 +5,32 @@ Shapes: q queries, n vectors, d dimensions.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.text import Text
 
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
-from structviews.runtime.arrays import starts_of
+from structviews.runtime.arrays import Array, starts_of
 from structviews.runtime.terminal import Table
 
-CANDIDATES = 100
 CHUNK_BYTES = 2**27
 """Bytes of candidate vectors gathered at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trials:
-    """Anchors (n,) and the candidates (n, size) to rank, as rows of the sentences, and the anchors' documents (n,).
+    """Which sentence of several comes next, asked n times; sentences are named by their rows."""
 
-    Column 0 of the candidates is the true next sentence.
-    """
-
-    anchors: NDArray[np.int64]
-    candidates: NDArray[np.int64]
-    documents: NDArray[np.int64]
+    anchors: Array  # (n,)
+    candidates: Array  # (n, size), of which column 0 is the true next sentence
+    documents: Array  # (n,) of the anchors
 
 
 def neighbour_trials(
-    documents: NDArray[np.integer],
-    positions: NDArray[np.integer],
-    texts: Sequence[Sequence[str]],
-    *,
-    size: int | Sequence[int] = CANDIDATES,
-    seed: int = 0,
+    documents: Array, positions: Array, texts: Sequence[Sequence[str]], *, size: int | Sequence[int], seed: int
 ) -> Trials:
     """Draw the candidates for every sentence whose next sentence is among the given ones.
 
@@ -82,7 +73,7 @@ def neighbour_trials(
     return Trials(anchors, candidates, np.asarray(documents)[anchors])
 
 
-def repeated(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+def repeated(rows: Array) -> Array:
     """Mark, in each row of an (n, k) array, the entries equal to an earlier one."""
     order = np.argsort(rows, axis=1, kind="stable")
     ordered = np.take_along_axis(rows, order, axis=1)
@@ -91,7 +82,7 @@ def repeated(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     return marks
 
 
-def cosine_scores(vectors: NDArray[np.floating], trials: Trials) -> NDArray[np.float64]:
+def cosine_scores(vectors: Array, trials: Trials) -> Array:
     """Cosines of the candidates with their anchors, from (m, d) vectors; (n, size), 0 for zero vectors."""
     unit = normalised(vectors)
     n, size = trials.candidates.shape
@@ -110,19 +101,19 @@ class Ranks(NamedTuple):
     Ties count as the expectation over a random order, so identical vectors score at chance level, not 1.
     """
 
-    higher: NDArray[np.integer]  # (n,) number of rivals that score higher
-    tied: NDArray[np.integer]  # (n,) number of candidates with the same score, including itself
+    higher: Array  # (n,) number of rivals that score higher
+    tied: Array  # (n,) number of candidates with the same score, including itself
 
     @classmethod
-    def among(cls, scores: NDArray[np.floating], right: NDArray[np.floating]) -> "Ranks":
+    def among(cls, scores: Array, right: Array) -> "Ranks":
         """Ranks of candidates that score ``right`` (n, 1) among ``scores`` (n, k), which include their own."""
         return cls((scores > right).sum(axis=1), (scores == right).sum(axis=1))
 
-    def recalled(self, k: int) -> NDArray[np.float64]:
+    def recalled(self, k: int) -> Array:
         """(n,) probability of a rank of at most ``k``."""
         return np.clip((k - self.higher) / self.tied, 0, 1)
 
-    def reciprocal(self) -> NDArray[np.float64]:
+    def reciprocal(self) -> Array:
         """(n,) expected reciprocal rank."""
         harmonic = np.concatenate([[0], np.cumsum(1 / np.arange(1, (self.higher + self.tied).max(initial=0) + 1))])
         return (harmonic[self.higher + self.tied] - harmonic[self.higher]) / self.tied
@@ -132,7 +123,7 @@ class Ranks(NamedTuple):
         return float(np.median(self.higher + (self.tied + 1) / 2))
 
 
-def ranks_of_first(scores: NDArray[np.floating]) -> Ranks:
+def ranks_of_first(scores: Array) -> Ranks:
     """Ranks of column 0 in each row of (n, size) scores; InputError if a score is NaN or infinite."""
     if not np.isfinite(scores).all():
         raise InputError("a retrieval score is NaN or infinite: train with a lower --lr")
@@ -144,13 +135,10 @@ QUERIES = 512  # scored at once
 
 
 class Found(NamedTuple):
-    """The nearest vectors of each query, nearest first: cosines (q, k) and rows (q, k); ties are ordered by row.
+    """The nearest vectors of each query, nearest first; ties are ordered by row."""
 
-    Where there are fewer than k, the cosine is -inf and the row -1.
-    """
-
-    scores: np.ndarray
-    rows: np.ndarray
+    scores: Array  # (q, k) cosines; -inf where there are fewer than k
+    rows: Array  # (q, k); -1 where there are fewer
 
     def of(self, query: int) -> list[tuple[float, int]]:
         """Cosines and rows of a query's nearest vectors."""
@@ -158,7 +146,7 @@ class Found(NamedTuple):
         return [(score, row) for score, row in pairs if row >= 0]
 
 
-def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iterator[tuple[slice, slice, np.ndarray]]:
+def scored(queries: Array, vectors: Array, hidden: Array) -> Iterator[tuple[slice, slice, Array]]:
     """Slices of queries (q, d), slices of vectors (n, d), which are read once, block by block, and their cosines.
 
     A block and its scores take at most ``BLOCK_BYTES``. Blocks start small and double in size, so that few scores of
@@ -180,17 +168,16 @@ def scored(queries: np.ndarray, vectors: np.ndarray, hidden: np.ndarray) -> Iter
         start, size = block.stop, min(2 * size, most)
 
 
-def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray | None = None) -> Found:
+def nearest(queries: Array, vectors: Array, k: int, itself: Array) -> Found:
     """Exact search for the k vectors (n, d), which may be memory-mapped, with the highest cosine to each query (q, d).
 
     ``itself`` (q,) is the row of the query itself, which is excluded; -1 for none.
     """
     found = Found(np.full((len(queries), k), -np.inf, np.float32), np.full((len(queries), k), -1))
-    own = np.full(len(queries), -1) if itself is None else itself
     for some, block, cosines in scored(queries, vectors, np.empty(0, np.int64)):
         candidates = np.arange(block.start, block.stop)
         # On a tie with the last one found, the earlier row stays.
-        query, position = np.nonzero((cosines > found.scores[some, -1:]) & (candidates != own[some, None]))
+        query, position = np.nonzero((cosines > found.scores[some, -1:]) & (candidates != itself[some, None]))
         if not len(query):
             continue
         n = len(cosines)
@@ -205,7 +192,7 @@ def nearest(queries: np.ndarray, vectors: np.ndarray, k: int, itself: np.ndarray
     return found
 
 
-def count_rivals(queries: np.ndarray, vectors: np.ndarray, scores: np.ndarray, hidden: np.ndarray) -> Ranks:
+def count_rivals(queries: Array, vectors: Array, scores: Array, hidden: Array) -> Ranks:
     """Count the vectors (n, d) that score higher than, and equal to, a given score (q,) for each query (q, d).
 
     The ``hidden`` rows of the vectors, ascending, do not count.
@@ -227,7 +214,7 @@ def as_rich(queries: Sequence[str], found: Sequence[tuple[str, Found]], describe
         for name, _ in found:
             table.add_column(Text(name), ratio=1, overflow="fold")
         columns = [[f"{score:.3f}  {describe(row)}" for score, row in each.of(number)] for _, each in found]
-        for rank in range(max(map(len, columns), default=0)):
-            table.add_row(*(Text(column[rank]) if rank < len(column) else "" for column in columns))
+        for cells in zip_longest(*columns, fillvalue=""):
+            table.add_row(*map(Text, cells))
         tables.append(table)
     return tables

@@ -30,15 +30,12 @@ CANDIDATES = (1000, 500, 200, 100, 50, 20)
 
 @dataclass(frozen=True)
 class Passages:
-    """The m sentences to retrieve from, in corpus order, with their documents (m,) and positions (m,) in these.
-
-    ``chosen`` says which documents are used: ``held out`` or ``all``.
-    """
+    """The m sentences to retrieve from, in corpus order."""
 
     sentences: list[ParsedSentence]
-    documents: np.ndarray
-    positions: np.ndarray
-    chosen: str
+    documents: np.ndarray  # (m,)
+    positions: np.ndarray  # (m,) in the documents
+    chosen: str  # which documents are used: "held out" or "all"
 
     def trials(self, candidates: int | Sequence[int] = CANDIDATES) -> Trials:
         """Trials for every sentence followed by its next one; ``candidates`` as the size of ``neighbour_trials``.
@@ -58,14 +55,11 @@ class Passages:
 
 @dataclass(frozen=True)
 class ContextScores:
-    """Scores of a run: recall at each of ``AMONG`` and the mean reciprocal rank, with intervals over documents.
+    """Scores of a run."""
 
-    The median rank is counted from 1; ``dim`` are the dimensions of the run's vectors.
-    """
-
-    shares: dict[str, Proportion]
-    median_rank: float
-    dim: int
+    shares: dict[str, Proportion]  # recall at each of AMONG, and the mean reciprocal rank; intervals over documents
+    median_rank: float  # from 1
+    dim: int  # of the run's vectors
 
 
 def corpus_of(runs: Sequence[Path]) -> Path:

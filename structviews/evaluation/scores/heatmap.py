@@ -70,9 +70,8 @@ def view_matrix(runs: Sequence[Path], task: str) -> Matrix:
         widest = max(widest, high - low)
         name, *_ = pairs.setdefault(frozenset(pair), (row.labels[0], str(cell), cell.figures[0].value))
         if name != row.labels[0]:
-            raise InputError(
-                f"--matrix {task}: {name} and {row.labels[0]} have the same views {', '.join(pair)}; give one of them"
-            )
+            rows = f"{name} and {row.labels[0]}"
+            raise InputError(f"--matrix {task}: {rows} have the same views {', '.join(pair)}; give one of them")
     if not pairs:
         raise InputError(f"--matrix {task}: no run with two views has a score for this task; evaluate one first")
     order = {name: number for number, name in enumerate(VIEWS)}

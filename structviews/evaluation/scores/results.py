@@ -8,8 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
-import numpy as np
-
 from structviews.evaluation.scores.intervals import Tested
 from structviews.runs.folder import RESULTS, RETRIEVAL, model_checksum, weight_files
 from structviews.runtime.documents import checksum, read_sealed, write_json
@@ -96,7 +94,7 @@ def save_results(run: Path, results: dict[str, Any], name: str = RESULTS) -> dic
             predictions = load_predictions(run, earlier, name) | predictions
         if predictions:
             arrays = {
-                SEPARATOR.join((task, part, side)): np.ascontiguousarray(values)
+                SEPARATOR.join((task, part, side)): values
                 for task, parts in predictions.items()
                 for part, tested in parts.items()
                 for side, values in zip((PREDICTED, GOLD), tested, strict=True)

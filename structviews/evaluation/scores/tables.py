@@ -32,7 +32,6 @@ SEEDS = "runs that differ only in their seed share a row: mean ± sample standar
 INTERVALS = "[low, high]: 95 % bootstrap interval over the test examples; for several runs, the mean of their intervals"
 Scored = tuple[Path, dict[str, Any] | None]
 # What the numbers of some tasks are; those of all others are accuracies.
-ACCURACY = "accuracy in percent"
 MEANINGS = {
     ("MRPC",): "accuracy/F1",
     ("SICK-R", "STS-B"): "Pearson x 100, supervised",
@@ -141,20 +140,15 @@ def score_table(
     legend += [f"{mean.name}: {mean.meaning}" for mean in means]
     legend += [SMT_NOTE] if any(WITH_SMT in cell.suffix for row in rows for cell in row.cells) else []
     legend += [SEEDS] if counted and tasks else []
-    if intervals and any(figure.interval for row in rows for cell in row.cells for figure in cell.figures):
-        legend.append(INTERVALS)
+    shown = [figure for row in rows for cell in row.cells for figure in cell.figures]
+    legend += [INTERVALS] if intervals and any(figure.interval for figure in shown) else []
     legend += [note for result in results for note in partial_notes(result, tasks)]
     legend += [*grid_end_notes(results, tasks), *_published_legend([paper for paper, _ in from_papers])]
     legend += [f"signature of {', '.join(names)}: {line}" for line, names in _signatures(scored, tasks).items()]
     notes = dict.fromkeys(note for run, result in scored for note in _notes(run, result, results, tasks))
-    empty = ("",) if counted else ()
-    return ScoreTable(
-        [*FIXED, *([COUNT] if counted else []), *tasks, *(mean.name for mean in means)],
-        _marked(rows),
-        [Row((*row.labels, *empty), row.cells) for row in from_papers.values()],
-        list(dict.fromkeys(legend)),
-        list(notes),
-    )
+    header = [*FIXED, *[COUNT] * counted, *tasks, *(mean.name for mean in means)]
+    published_runs = [Row((*row.labels, *[""] * counted), row.cells) for row in from_papers.values()]
+    return ScoreTable(header, _marked(rows), published_runs, list(dict.fromkeys(legend)), list(notes))
 
 
 def in_order(tasks: Collection[str]) -> list[str]:
@@ -171,7 +165,7 @@ def factor(score: str) -> int:
 def meanings(tasks: Sequence[str]) -> list[str]:
     """What the numbers of some tasks are, as one line; none if there are no tasks."""
     special = {name for names in MEANINGS for name in names}
-    found = [] if special.issuperset(tasks) else [ACCURACY]
+    found = [] if special.issuperset(tasks) else ["accuracy in percent"]
     for names, meaning in MEANINGS.items():
         if there := [name for name in names if name in tasks]:
             found.append(f"{', '.join(there)} {meaning}")
@@ -212,9 +206,8 @@ def _without_common_precision(scored: Sequence[Scored]) -> list[Scored]:
     if not all(HALF in each for each in words):
         return list(scored)
     names = [", ".join(word for word in each if word != HALF) for each in words]
-    return [
-        (run, result and result | {"representation": name}) for (run, result), name in zip(scored, names, strict=True)
-    ]
+    renamed = zip(scored, names, strict=True)
+    return [(run, result and result | {"representation": name}) for (run, result), name in renamed]
 
 
 def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
@@ -312,9 +305,8 @@ def _marked_column(cells: Sequence[Cell]) -> list[Cell]:
     whole = [cell for cell in cells if cell.figures and PARTIAL not in cell.suffix]
     if len(whole) < 2:
         return list(cells)
-    best = [
-        max(figures, key=lambda figure: figure.value) for figures in zip(*(cell.figures for cell in whole), strict=True)
-    ]
+    by_score = zip(*(cell.figures for cell in whole), strict=True)
+    best = [max(figures, key=lambda figure: figure.value) for figures in by_score]
 
     def marked(figure: Figure, best: Figure) -> Figure:
         if round(figure.value, 1) == round(best.value, 1):  # scores that print the same are ties
@@ -362,19 +354,19 @@ def partial_notes(result: dict[str, Any], tasks: Sequence[str]) -> list[str]:
 
 def grid_end_notes(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:
     """For each protocol, a note on classifiers whose strength is the first or last of the grid, if there are any."""
-    found: dict[str, list[str]] = {}
+    notes = []
     for protocol in dict.fromkeys(map(_protocol, results)):
+        where = []
         for name in tasks:
             entries = [result["tasks"].get(name, {}) for result in results if _protocol(result) == protocol]
             ends = [entry["at_grid_end"] for entry in entries if entry.get("at_grid_end")]
             choices = sum(each["choices"] for each in ends)
-            for end in ("first", "last"):
-                if count := sum(each[end] for each in ends):
-                    found.setdefault(protocol, []).append(f"{name} the {end} in {count:,} of {choices:,}")
-    return [
-        f"{protocol}: strength chosen at an end of its grid, beyond which it may be better: {', '.join(where)}"
-        for protocol, where in found.items()
-    ]
+            counts = {end: sum(each[end] for each in ends) for end in ("first", "last")}
+            where += [f"{name} the {end} in {count:,} of {choices:,}" for end, count in counts.items() if count]
+        if where:
+            about = "strength chosen at an end of its grid, beyond which it may be better"
+            notes.append(f"{protocol}: {about}: {', '.join(where)}")
+    return notes
 
 
 # Rows of papers.

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval.protocols.protocol import Blocks, Choice, Classifier, Fitted, Select
-from structviews.runtime.device import best_device
+from structviews.runtime.device import best_device, to_tensor
 from structviews.runtime.wording import counted
 
 BATCH = 64
@@ -83,7 +83,6 @@ class AdamClassifier(Classifier):
         return Part(permuted[dev:], permuted[:dev], len(rows))
 
     def describe(self) -> dict[str, Any]:
-        """See ``Classifier.describe``."""
         apart = counted(self.epochs, "epoch")
         return {
             "classifier": "linear layer and softmax",
@@ -99,9 +98,9 @@ class _Blocks:
 
     def __init__(self, features: Sequence[np.ndarray], labels: np.ndarray) -> None:
         self.device = best_device()
-        self.blocks = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(self.device) for x in features]
+        self.blocks = [to_tensor(np.asarray(x, np.float32)).to(self.device) for x in features]
         self.starts = np.cumsum([0, *map(len, features)])
-        self.labels = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(self.device)
+        self.labels = to_tensor(np.asarray(labels, np.int64)).to(self.device)
         self.classes = int(labels.max()) + 1
         self.width = self.blocks[0].shape[1]
 
@@ -216,11 +215,9 @@ class _Layers:
     def keep(self, parts: Tensor) -> None:
         """Drop the parts for which the mask (G,) is false."""
         states = [self.optimiser.state[each] for each in (self.weights, self.intercepts)]
-        self.weights, self.intercepts, self.penalties = (
-            each.detach()[parts] for each in (self.weights, self.intercepts, self.penalties)
-        )
+        kept = (self.weights, self.intercepts, self.penalties)
+        self.weights, self.intercepts, self.penalties = (each.detach()[parts] for each in kept)
         self.optimiser = self._adam()
         for each, state in zip((self.weights, self.intercepts), states, strict=True):
-            self.optimiser.state[each] = {
-                name: value if name == "step" else value[parts] for name, value in state.items()
-            }
+            left = {name: value if name == "step" else value[parts] for name, value in state.items()}
+            self.optimiser.state[each] = left

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from scipy.linalg.blas import ssyrk
 
-from structviews.runtime.device import best_device
+from structviews.runtime.device import best_device, to_tensor
 
 CHUNK_ELEMENTS = 1 << 22  # most feature values copied at a time
 FACTOR_ELEMENTS = 42 * 10**7  # most numbers held in cached Cholesky factors (1.7 GB), unless a single one is larger
@@ -35,7 +35,7 @@ class Design:
 
     def __init__(self, features: Sequence[np.ndarray], training: np.ndarray, centred: bool = True) -> None:
         device = best_device()
-        self.blocks = [torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for x in features]
+        self.blocks = [to_tensor(np.asarray(x, np.float32)).to(device) for x in features]
         sizes = [len(block) for block in self.blocks]
         n, d = sum(sizes), self.blocks[0].shape[1]
         # In chunks: summing in float64 first makes a float64 copy.

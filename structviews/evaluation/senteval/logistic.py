@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.special import log_expit, log_softmax
+from torch import Tensor
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval.design import Design, Rough, Weighted
 from structviews.evaluation.senteval.protocols.protocol import Blocks, Choice, Classifier, Fitted, Select
+from structviews.runtime.device import to_tensor
 
 TOLERANCE = 1e-7
 MAX_ITERATIONS = 1000
@@ -53,15 +55,11 @@ class LogisticClassifier(Classifier):
         return [log_probabilities(each, self.one_vs_rest) for each in logits], int((~fits.converged).sum())
 
     def describe(self) -> dict[str, Any]:
-        """See ``Classifier.describe``."""
-        many, intercept = (
-            ("one against the rest for", "on the weights and the intercept")
-            if self.one_vs_rest
-            else ("softmax for", "on the weights, none on the intercept")
-        )
+        many = "one against the rest" if self.one_vs_rest else "softmax"
+        intercept = " and the intercept" if self.one_vs_rest else ", none on the intercept"
         return {
-            "classifier": f"logistic regression, {many} more than two classes",
-            "penalty": f"L2 {intercept}; the grid is its inverse strength C",
+            "classifier": f"logistic regression, {many} for more than two classes",
+            "penalty": f"L2 on the weights{intercept}; the grid is its inverse strength C",
             "solver": "L-BFGS, preconditioned by the Hessian of all folds together, float32 products",
             "tolerance": TOLERANCE,
         }
@@ -73,9 +71,7 @@ def log_probabilities(logits: np.ndarray, one_vs_rest: bool) -> np.ndarray:
     if logits.shape[1] == 1:
         return np.concatenate([log_expit(-logits), log_expit(logits)], axis=1)
     logs: np.ndarray = log_expit(logits) if one_vs_rest else log_softmax(logits, axis=1)
-    if one_vs_rest:
-        logs = logs - np.log(np.exp(logs).sum(1, keepdims=True))
-    return logs
+    return logs - np.log(np.exp(logs).sum(1, keepdims=True)) if one_vs_rest else logs
 
 
 @dataclass(frozen=True)
@@ -118,9 +114,9 @@ def fit_logistic(
     columns = 1 if classes == 2 else classes
     labels, training = labels[design.rows], training[:, design.rows]
     device = design.mean.device
-    goals = torch.from_numpy(np.ascontiguousarray(labels, dtype=np.int64)).to(device)
+    goals = to_tensor(np.asarray(labels, np.int64)).to(device)
     goals = goals[:, None].float() if columns == 1 else torch.nn.functional.one_hot(goals, columns).float()
-    parts = torch.from_numpy(np.ascontiguousarray(training.T)).to(device).float()
+    parts = to_tensor(training.T).to(device).float()
     setting = _Setting(design, goals, columns > 1 and not one_vs_rest, not one_vs_rest)
     if len(training) == 1:
         inverse = Rough(design, parts[:, 0])
@@ -131,13 +127,13 @@ def fit_logistic(
     return Fits(*(np.stack(values, axis=1) for values in zip(*path, strict=True)))
 
 
-def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) -> Iterator["Solved"]:
+def _path(setting: "_Setting", parts: Tensor, strengths: Sequence[float]) -> Iterator["Solved"]:
     """All parts (n, F) solved for each strength in turn."""
     everything = parts.amax(1)
     share = float(parts.mean() / everything.mean())
     inverse: Rough | Weighted = Rough(setting.design, everything)
-    pilots: list[torch.Tensor] = []
-    offsets: list[torch.Tensor] = []
+    pilots: list[Tensor] = []
+    offsets: list[Tensor] = []
     most = 0.0
     for strength in strengths:
         start = _extrapolated(pilots) if pilots else setting.zero
@@ -145,7 +141,7 @@ def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) 
         pilots = [pilot, *pilots][: len(EXTRAPOLATION)]
         if strength > most:
             most = HESSIAN_RANGE * strength
-            logits = pilot[setting.r :, :, 0]
+            logits = pilot[setting.design.shape[1] :, :, 0]
             inverse = Weighted(setting.design, setting.softmax, logits, everything * share)
         start = pilot + _extrapolated(offsets) if offsets else pilot
         solved = setting.solve(parts, [strength] * parts.shape[1], inverse, start)
@@ -153,13 +149,13 @@ def _path(setting: "_Setting", parts: torch.Tensor, strengths: Sequence[float]) 
         yield solved
 
 
-def _extrapolated(points: Sequence[torch.Tensor]) -> torch.Tensor:
+def _extrapolated(points: Sequence[Tensor]) -> Tensor:
     """The next point of a path, from its last ones, newest first: strengths are evenly spaced on a log scale."""
     return reduce(torch.add, map(torch.mul, points, EXTRAPOLATION[len(points) - 1]))
 
 
 # Points (r + n, K, P) of P problems, weights and below them their logits; with the other fields of ``Fits``, (P,) each.
-Solved = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+Solved = tuple[Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True)
@@ -167,28 +163,20 @@ class _Setting:
     """What all problems share: the design (n, r), the target probabilities (n, K) and the kind of problem."""
 
     design: Design
-    goals: torch.Tensor
+    goals: Tensor
     softmax: bool
     free_intercept: bool
 
     @property
-    def r(self) -> int:
-        """Number of weights per column, the first rows of a point."""
-        return self.design.shape[1]
-
-    @property
-    def zero(self) -> torch.Tensor:
+    def zero(self) -> Tensor:
         """The zero starting point, for any number of problems."""
         return self.goals.new_zeros(sum(self.design.shape), self.goals.shape[1], 1)
 
-    def solve(
-        self, training: torch.Tensor, strengths: Sequence[float], inverse: Rough | Weighted, start: torch.Tensor
-    ) -> Solved:
+    def solve(self, training: Tensor, strengths: Sequence[float], inverse: Rough | Weighted, start: Tensor) -> Solved:
         """Solve problems with examples ``training`` (n, P) and strengths (P,), as many at a time as memory allows."""
         (n, r), problems = self.design.shape, len(strengths)
-        ridge = (
-            (1 / torch.tensor(strengths, dtype=torch.float32, device=training.device)).expand(r, 1, problems).clone()
-        )
+        penalties = 1 / torch.tensor(strengths, dtype=torch.float32, device=training.device)
+        ridge = penalties.expand(r, 1, problems).clone()
         if self.free_intercept:
             ridge[-1] = 0
         start = start.expand(-1, -1, problems)
@@ -202,7 +190,7 @@ class _Setting:
     def arrays(self, solved: Solved) -> list[np.ndarray]:
         """Logits (P, ., K) of all examples, and the other fields of ``Fits``."""
         point, *rest = solved
-        logits = self.design.all_logits(point[: self.r], point[self.r :])
+        logits = self.design.all_logits(*point.split(self.design.shape[::-1]))
         return [value.cpu().numpy() for value in (logits.permute(2, 0, 1), *rest)]
 
 
@@ -214,25 +202,20 @@ class _Problems:
     """
 
     def __init__(
-        self,
-        setting: _Setting,
-        training: torch.Tensor,
-        ridge: torch.Tensor,
-        inverse: Rough | Weighted,
-        start: torch.Tensor,
+        self, setting: _Setting, training: Tensor, ridge: Tensor, inverse: Rough | Weighted, start: Tensor
     ) -> None:
         self.design, self.softmax = setting.design, setting.softmax
         self.goals, self.signs = setting.goals[..., None], 1 - 2 * setting.goals[..., None]
         self.training, self.ridge, self.inverse = training[:, None], ridge, inverse
         problems = training.shape[1]
         self.point = start
-        self.history: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+        self.history: list[tuple[Tensor, Tensor, Tensor]] = []
         self.number = torch.arange(problems, device=training.device)
         self.objectives = torch.zeros(problems, dtype=torch.float64, device=training.device)
         self.converged = torch.zeros(problems, dtype=torch.bool)
         self.activate(start.clone())
 
-    def activate(self, point: torch.Tensor) -> None:
+    def activate(self, point: Tensor) -> None:
         """Go on, in place, from a point of the problems that are left."""
         self.active = point
         self.weights, self.logits = self.active.split([len(self.ridge), len(self.goals)])
@@ -274,7 +257,7 @@ class _Problems:
             self.history = [*self.history, (step, change, inverse)][-MEMORY:]
         return self.point, self.objectives, self.converged
 
-    def losses(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def losses(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Sums of the log losses over the training examples, (P,), and their derivatives by the logits, (n, K, P).
 
         A loss is ``softplus`` of the log-odds against the gold class, which keeps small ones precise.
@@ -289,12 +272,12 @@ class _Problems:
             losses, errors = torch.nn.functional.softplus(against), against.sigmoid().mul_(self.signs)
         return _sum(losses * self.training), errors.mul_(self.training)
 
-    def derivatives(self, errors: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def derivatives(self, errors: Tensor) -> tuple[Tensor, Tensor]:
         """Gradient (r, K, P) of the objectives, and the sum of ``p (1 - p)`` of each column, (K, P)."""
         certainty = (errors.abs() - errors.square()).sum(0)
         return self.design.gradient(errors) + self.ridge * self.weights, certainty
 
-    def direction(self, gradient: torch.Tensor, certainty: torch.Tensor) -> torch.Tensor:
+    def direction(self, gradient: Tensor, certainty: Tensor) -> Tensor:
         """The L-BFGS direction (r, K, P): Nocedal and Wright (2006), algorithm 7.4."""
         q = -gradient
         parts = []
@@ -310,9 +293,7 @@ class _Problems:
             q += s * (part - _sum(y * q) * inverse).float()
         return q
 
-    def search(
-        self, direction: torch.Tensor, slope: torch.Tensor, losses: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    def search(self, direction: Tensor, slope: Tensor, losses: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Backtracking line search: returns steps (r, K, P), new losses (P,) and their derivatives.
 
         Halves each problem's step until the objective decreases enough. The logits are linear in the step, so trial
@@ -332,7 +313,7 @@ class _Problems:
         self.logits += size.float() * moved
         return size.float() * direction, new, errors
 
-    def record(self, which: torch.Tensor, objectives: torch.Tensor, converged: bool) -> None:
+    def record(self, which: Tensor, objectives: Tensor, converged: bool) -> None:
         """Store what was found for the problems of a mask."""
         numbers = self.number[which]
         self.point[..., numbers] = self.active[..., which]
@@ -340,6 +321,6 @@ class _Problems:
         self.converged[numbers.cpu()] = converged
 
 
-def _sum(values: torch.Tensor) -> torch.Tensor:
+def _sum(values: Tensor) -> Tensor:
     """Sum over all but the problems, in float64: (r, K, P) to (P,)."""
     return values.sum((0, 1), dtype=torch.float64)

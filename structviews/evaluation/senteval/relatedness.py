@@ -8,7 +8,7 @@ import torch
 from scipy.stats import pearsonr, spearmanr
 
 from structviews.errors import InputError
-from structviews.runtime.device import best_device
+from structviews.runtime.device import best_device, to_tensor
 
 CLASSES = 5
 RATE, BETAS, EPSILON = 1e-3, (0.9, 0.999), 1e-8  # Adam's
@@ -66,9 +66,7 @@ def fit_relatedness(
         The best dev correlation, InputError if undefined, and log-probabilities of the test examples, (t, 5) float64.
     """
     device = best_device()
-    inputs = {
-        split: torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(device) for split, x in features.items()
-    }
+    inputs = {split: to_tensor(np.asarray(x, np.float32)).to(device) for split, x in features.items()}
     targets = torch.from_numpy(soft_labels(scores["train"])).to(device)
     shuffling = np.random.RandomState(seed)
     model = _Model(inputs["train"].shape[1], seed, training, device)
@@ -103,9 +101,8 @@ class _Model:
                 torch.nn.init.zeros_(layer.bias)
         self.point = torch.nn.utils.parameters_to_vector(layer.parameters()).detach().to(device)
         self.gradient, self.mean, self.square = (torch.zeros_like(self.point) for _ in range(3))
-        (self.weights, self.bias), (self.weights_gradient, self.bias_gradient) = (
-            (values[:-CLASSES].view(CLASSES, d), values[-CLASSES:]) for values in (self.point, self.gradient)
-        )
+        parts = [(values[:-CLASSES].view(CLASSES, d), values[-CLASSES:]) for values in (self.point, self.gradient)]
+        (self.weights, self.bias), (self.weights_gradient, self.bias_gradient) = parts
         self.rows = torch.empty(training.batch, d, device=device)
         self.loss, self.steps = training.loss, 0
 
@@ -118,7 +115,12 @@ class _Model:
         """Take a step on some rows ``chosen`` (b,) of the examples (n, d), with soft labels ``targets`` (b, K)."""
         rows = torch.index_select(examples, 0, chosen, out=self.rows[: len(chosen)])
         shares = torch.addmm(self.bias, rows, self.weights.T).softmax(1)
-        errors = shares * slope(self.loss, shares, targets)
+        if self.loss == "squared error":  # the derivative of the mean loss by the probabilities
+            slopes = (shares - targets) * (2 / shares.numel())
+        else:
+            clipped = shares.clamp(1e-7, 1 - 1e-7)  # as in Keras
+            slopes = -targets / clipped * (clipped == shares) / len(shares)
+        errors = shares * slopes
         errors = errors.addcmul_(shares, errors.sum(1, keepdim=True), value=-1)  # through the softmax
         torch.mm(errors.T, rows, out=self.weights_gradient)
         torch.sum(errors, 0, out=self.bias_gradient)
@@ -127,14 +129,6 @@ class _Model:
         self.square.mul_(BETAS[1]).addcmul_(self.gradient, self.gradient, value=1 - BETAS[1])
         scale = self.square.sqrt().div_(math.sqrt(1 - BETAS[1] ** self.steps)).add_(EPSILON)
         self.point.addcdiv_(self.mean, scale, value=-RATE / (1 - BETAS[0] ** self.steps))
-
-
-def slope(loss: str, shares: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Derivative (b, K) of the mean loss by the probabilities; for cross-entropy they are clipped as in Keras."""
-    if loss == "squared error":
-        return (shares - targets) * (2 / shares.numel())
-    clipped = shares.clamp(1e-7, 1 - 1e-7)
-    return -targets / clipped * (clipped == shares) / len(shares)
 
 
 def expected_class(logs: np.ndarray) -> np.ndarray:

@@ -99,11 +99,12 @@ def evaluate(
     def scaled(sentences: list[Tokens]) -> np.ndarray:
         return normalised(np.asarray(encode(sentences), dtype=np.float32))
 
-    encoder = TaskEncoder(partial(map, scaled if followed.normalise else encode), transductive)
-    other = TaskEncoder(partial(map, similarity), transductive) if similarity else None
+    encoders = [TaskEncoder(partial(map, scaled if followed.normalise else encode), transductive)]
+    if similarity:
+        encoders.append(TaskEncoder(partial(map, similarity), transductive))
     found, unavailable = read_tasks(tasks, folder, probing, allow_partial)
     results = results_of(unavailable=unavailable, protocol=followed)
-    for each in evaluate_each(encoder, found, protocol=followed, similarity=other, progress=progress):
+    for each in evaluate_each(encoders, found, followed, progress):
         results |= {key: results[key] | value if key in BY_TASK else value for key, value in each.items()}
     return results
 
@@ -137,23 +138,17 @@ def covered_tasks(
 
 
 def evaluate_each(
-    encoder: TaskEncoder,
-    tasks: Sequence[Task],
-    *,
-    protocol: Protocol,
-    similarity: TaskEncoder | None,
-    progress: OnStage,
+    encoders: Sequence[TaskEncoder], tasks: Sequence[Task], protocol: Protocol, progress: OnStage
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results of each task as soon as it is scored; ``similarity`` encodes the similarity tasks instead."""
+    """Yield the results of each task as soon as it is scored; the last encoder encodes the similarity tasks."""
     tasks = [protocol.seen(task) for task in tasks]
-    parts = by_encoder(tasks, similarity is not None)
-    encoders = [encoder, similarity or encoder]
+    parts = by_encoder(tasks, len(encoders))
     vectors_of_part = [task_vectors(each, part, progress) for each, part in zip(encoders, parts, strict=True)]
     for task in tasks:
-        part = similarity is not None and task.kind in BY_COSINE
+        number = -1 if task.kind in BY_COSINE else 0
         start = time.perf_counter()
-        vectors = next(vectors_of_part[part])
-        ends = np.cumsum(encoders[part].widths, dtype=int)[:-1]  # of the columns of ensemble members
+        vectors = next(vectors_of_part[number])
+        ends = np.cumsum(encoders[number].widths, dtype=int)[:-1]  # of the columns of ensemble members
         columns = {split: [np.split(x, ends, axis=1) for x in pair] for split, pair in vectors.items()}
         members = [{split: (u[m], v[m]) for split, (u, v) in columns.items()} for m in range(len(ends) + 1)]
         encoding = time.perf_counter() - start
@@ -185,11 +180,11 @@ def evaluate_each(
         yield results_of({task.name: entry}, predictions={task.name: tested}, protocol=protocol) | {"dim": dim}
 
 
-def by_encoder(tasks: Sequence[Task], own_similarity: bool) -> tuple[list[Task], list[Task]]:
-    """The tasks in two parts, the second of which has the similarity tasks if an encoder of their own encodes them."""
-    parts: tuple[list[Task], list[Task]] = [], []
+def by_encoder(tasks: Sequence[Task], encoders: int) -> list[list[Task]]:
+    """The tasks of each encoder: of two, the last has the similarity tasks."""
+    parts: list[list[Task]] = [[] for _ in range(encoders)]
     for task in tasks:
-        parts[own_similarity and task.kind in BY_COSINE].append(task)
+        parts[-1 if task.kind in BY_COSINE else 0].append(task)
     return parts
 
 
@@ -296,7 +291,7 @@ def score_run(
     ensemble: bool = False,
     trees: TaskTrees | None = None,
     save_vectors: Path | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: OnStage = lambda stage: None,
 ) -> Iterator[bool]:
     """Score a run on what ``read_tasks`` found, save the scores in its folder, and yield whether each task has one.
 
@@ -318,7 +313,7 @@ def score_run(
     with ExitStack() as stack:
         pool = None
         if not (ensemble or embedder.choice.is_transductive or isinstance(embedder, GivenVectors | WordBaseline)):
-            parts = by_encoder(tasks, len(embedders) > 1)
+            parts = by_encoder(tasks, len(embedders))
             sentences = sum(len({each for task in part for each in task.sentences()}) for part in parts)
             pool = stack.enter_context(open_pool(embedder, processes_that_pay(embedder, sentences)))
         encoders = []
@@ -330,8 +325,7 @@ def score_run(
                 encode = stack.enter_context(saved(encode, save_vectors / f"{stem}{suffix}.npy"))
             fitted_on = FITTED_ON[scored.by_part] if embedder.choice.is_transductive else ""
             encoders.append(TaskEncoder(encode, fitted_on, widths))
-        other = encoders[1] if len(encoders) > 1 else None
-        for results in evaluate_each(encoders[0], tasks, protocol=protocol, similarity=other, progress=progress):
+        for results in evaluate_each(encoders, tasks, protocol, progress):
             # Save after each task, so that an interruption loses at most one.
             save_results(run, results | vectors, file)
             yield bool(results["tasks"])
@@ -386,10 +380,9 @@ def scored_vectors(
 def _encode_blocks(
     run: Path, embedder: Embedder, trees: TaskTrees | None, ensemble: bool, pool: EncodingPool | None
 ) -> tuple[EncodeBlocks, Sequence[int]]:
-    """What encodes blocks of sentences, with the given trees, if any; and for an ensemble its members' widths.
+    """What encodes blocks of sentences; and for an ensemble, whose vectors stand side by side, its members' widths.
 
-    An ensemble's members have their vectors side by side. With a pool, as many processes as pay encode the blocks to
-    come while a task is scored.
+    The processes of a pool encode the blocks to come while a task is scored.
     """
 
     def with_trees(sentences: list[Tokens]) -> Sequence[Sentence]:

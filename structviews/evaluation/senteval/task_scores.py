@@ -87,12 +87,12 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
     metric = "f1" if protocol.f1_chooses and "f1" in task.metrics else "accuracy"
     classifier, grid = protocol.own_classifiers.get(task.name, protocol.classifier), protocol.grid(task)
     inner = [held_out for choice in planned for _, held_out in choice.inner]
-    strengths: list[list[float]] = []  # of each member and choice
-    dev: list[np.ndarray] = []  # their scores on held-out examples
+    own: list[dict[str, Any]] = []  # of each member, its mean score on held-out examples, and its strengths
+    dev: list[np.ndarray] = []  # of each member and choice, the score on held-out examples
 
     def select(held_out: list[np.ndarray]) -> list[int]:
         scores = [
-            [_scores(labels[test], predicted, (metric,))[metric] for predicted in predictions]
+            [_score(labels[test], predicted, metric) for predicted in predictions]
             for test, predictions in zip(inner, held_out, strict=True)
         ]
         by_choice = np.reshape(scores, (len(planned), -1, len(grid)))
@@ -101,8 +101,8 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
         if protocol.decimals is not None:
             means = np.round(means, protocol.decimals)
         selected: list[int] = means.argmax(1).tolist()  # ties: the smallest
-        strengths.append([grid[i] for i in selected])
         dev.append(means.max(1))
+        own.append({"dev": {metric: float(np.mean(dev[-1]))}, "strengths": [grid[i] for i in selected]})
         return selected
 
     logs, unconverged = [], 0
@@ -112,21 +112,21 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
         unconverged += ran_out
     weights = shares(np.array(dev))  # (members, choices)
     predicted = labels.copy()
-    tests = []
     for i, choice in enumerate(planned):
         predicted[choice.test] = sum(weights[m, i] * each[i] for m, each in enumerate(logs)).argmax(1)
-        tests.append(_scores(labels[choice.test], predicted[choice.test], task.metrics))
+    scores = {
+        name: [_score(labels[choice.test], predicted[choice.test], name) for choice in planned] for name in task.metrics
+    }
     tested = "all" if "all" in task.splits else "test"
+    chosen = [strength for each in own for strength in each["strengths"]]
+    # Beyond an end of the grid, a strength may be better; a grid of one is no choice.
+    ends = {"first": chosen.count(grid[0]), "last": chosen.count(grid[-1]), "choices": len(chosen)}
     result = {
-        "scores": {name: 100 * float(np.mean([scores[name] for scores in tests])) for name in task.metrics},
+        "scores": {name: 100 * float(np.mean(each)) for name, each in scores.items()},
         "predictions": {tested: predicted[len(labels) - len(task.splits[tested]) :]},
         "unconverged": unconverged,
-        "at_grid_end": at_grid_end(grid, [strength for each in strengths for strength in each]),
+        "at_grid_end": ends if len(grid) > 1 else {},
     }
-    own = [
-        {"dev": {metric: float(np.mean(score))}, "strengths": selected}
-        for score, selected in zip(dev, strengths, strict=True)
-    ]
     return result | (own[0] if len(own) == 1 else {"weights": weights.T.tolist(), "members": own})
 
 
@@ -136,22 +136,9 @@ def shares(dev: np.ndarray) -> np.ndarray:
     return np.where(total > 0, dev / np.where(total > 0, total, 1), 1 / len(dev))
 
 
-def _scores(gold: np.ndarray, predicted: np.ndarray, metrics: Sequence[str]) -> dict[str, float]:
-    """Scores from 0 to 1, the scale on which the protocols' own code averages them: the last bit can decide ties."""
-    scores = {"accuracy": float(np.mean(predicted == gold))}
-    if "f1" in metrics:
-        scores["f1"] = float(f1_score(gold, predicted, zero_division=0))
-    return {name: scores[name] for name in metrics}
-
-
-def at_grid_end(grid: Sequence[float], strengths: Sequence[float]) -> dict[str, int]:
-    """How many selected strengths are the first and the last of the grid, where a wider one might have another.
-
-    Empty if the grid has one strength, which is no choice.
-    """
-    if len(grid) == 1:
-        return {}
-    return {"first": strengths.count(grid[0]), "last": strengths.count(grid[-1]), "choices": len(strengths)}
+def _score(gold: np.ndarray, predicted: np.ndarray, metric: str) -> float:
+    """A score from 0 to 1, the scale on which the protocols' own code averages them: the last bit can decide ties."""
+    return float(f1_score(gold, predicted, zero_division=0) if metric == "f1" else np.mean(predicted == gold))
 
 
 def relatedness(task: Task, members: Sequence[dict[str, Vectors]], protocol: Protocol) -> dict[str, Any]:
@@ -169,14 +156,9 @@ def relatedness(task: Task, members: Sequence[dict[str, Vectors]], protocol: Pro
     weights = shares(np.maximum(dev, 0))
     logs = sum(weight * each for weight, (_, each) in zip(weights, fitted, strict=True))
     predicted = expected_class(log_softmax(logs, axis=1))
-    result = {
-        "scores": {
-            "pearson": correlation("pearson", predicted, gold["test"]),
-            "spearman": correlation("spearman", predicted, gold["test"]),
-            "mse": float(np.mean((predicted - gold["test"]) ** 2)),
-        },
-        "predictions": {"test": predicted},
-    }
+    scores = {kind: correlation(kind, predicted, gold["test"]) for kind in ("pearson", "spearman")}
+    scores["mse"] = float(np.mean((predicted - gold["test"]) ** 2))
+    result = {"scores": scores, "predictions": {"test": predicted}}
     own = [{"dev": {"pearson": value}} for value in dev.tolist()]
     return result | (own[0] if len(fitted) == 1 else {"weights": [weights.tolist()], "members": own})
 
@@ -224,11 +206,7 @@ def structure(task: Task, members: Sequence[dict[str, Vectors]], protocol: Proto
         table[rows, gold] = -np.inf
         predicted = np.where(right > table.max(axis=1), gold, table.argmax(axis=1))
         score, chance = 100 * np.mean(predicted == gold), 100 / task.choices
-    return {
-        "scores": {task.metrics[0]: float(score)},
-        "predictions": {split: predicted},
-        "chance": float(chance),
-    }
+    return {"scores": {task.metrics[0]: float(score)}, "predictions": {split: predicted}, "chance": float(chance)}
 
 
 def cosine(u: np.ndarray, v: np.ndarray) -> np.ndarray:

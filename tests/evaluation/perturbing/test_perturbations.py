@@ -72,7 +72,6 @@ MADE = {
         "They like the old man .": "They do not like the old man .",
         "They often see the old man .": "They do not often see the old man .",
         "The men were killed by the dog .": "The men were not killed by the dog .",
-        "The dog has killed the man .": "The dog has not killed the man .",
     },
 }
 REFUSED = {
@@ -80,16 +79,12 @@ REFUSED = {
         "The dog took the old man .",  # "taken" is not in the text
         "The dog found place in the room .",
         "The dog kills the old man .",
-        "Did the dog kill the man ?",
         "The dog and the cat killed the man .",
-        "The dog killed the man and the cat .",
-        "The dog that killed the man opened the door .",
         "She visited the man who lived in Paris .",
         "The man killed himself .",
         "They helped each other .",
         "She helped him open the door .",
         "The man opened the door by force .",
-        "The man was killed .",
         "Who killed the man ?",
         "She lived in Paris .",
     ],
@@ -100,7 +95,6 @@ REFUSED = {
         "The man is a doctor .",
         "The dog killed the man and the cat opened the door .",
         "The dog , however , killed the man .",
-        "Is the dog here ?",
     ],
     "fronted": [
         "She believes in ghosts .",
@@ -109,7 +103,6 @@ REFUSED = {
         "The dog killed the man .",
     ],
     "swapped-conjuncts": [
-        "Old dogs and cats sleep here .",
         "The dogs and cats sleep here .",
         "Both the dog and the cat sleep here .",
         "The dog , the cat and the man sleep here .",

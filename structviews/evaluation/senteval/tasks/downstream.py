@@ -56,9 +56,9 @@ def file_per_class(positive: str, negative: str, counts: tuple[int, int]) -> Rea
     def read(name: str, folder: TaskFolder) -> Task:
         rows = []
         for file, label in ((positive, 1), (negative, 0)):
-            sentences = [(tokens_of(line), label) for _, line in folder.lines(file, "latin-1")]
-            folder.check_complete(file, len(sentences))
-            rows += sentences
+            lines = folder.lines(file, "latin-1")
+            folder.check_complete(file, len(lines))
+            rows += [(tokens_of(line), label) for _, line in lines]
         return folder.task(name, "classification", {"all": examples_of(rows)})
 
     return read

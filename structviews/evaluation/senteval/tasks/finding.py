@@ -103,9 +103,8 @@ def probing_files(folder: Path) -> dict[str, str]:
     try:
         found = sorted(path.name for path in Path(folder).iterdir() if path.suffix == ".txt")
     except OSError as error:
-        raise InputError(
-            f"{folder}: {(error.strerror or 'cannot be read').lower()}; give a folder of probing tasks"
-        ) from None
+        why = (error.strerror or "cannot be read").lower()
+        raise InputError(f"{folder}: {why}; give a folder of probing tasks") from None
     if not found:
         raise InputError(f"{folder}: no .txt files; give a folder of probing tasks, such as SentEval's data/probing")
     files = {name: file for name, file in PROBING.items() if file in found}
@@ -141,8 +140,5 @@ def read_probing(name: str, folder: TaskFolder) -> Task:
     for where, label, _ in (line for lines in rows.values() for line in lines):
         if label not in classes:
             raise InputError(f"{where}: label {label!r} does not occur in part 'tr'; correct it")
-    splits = {
-        split: examples_of([(*texts, classes[label]) for _, label, texts in rows[part]])
-        for part, split in parts.items()
-    }
-    return folder.task(name, "classification", splits)
+    numbered = {part: [(*texts, classes[label]) for _, label, texts in lines] for part, lines in rows.items()}
+    return folder.task(name, "classification", {split: examples_of(numbered[part]) for part, split in parts.items()})

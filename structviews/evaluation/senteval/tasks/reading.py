@@ -101,25 +101,19 @@ class TaskFolder:
     def check_aligned(self, first: str, n: int, second: str, m: int) -> None:
         """Reject two files of n and m lines of which each line belongs to the same one of the other."""
         if n != m:
-            raise InputError(
-                f"{self.path / second}:{m}: {m} lines, but {n} in {Path(first).name}; "
-                "the files must be aligned line by line"
-            )
+            unlike = f"{m} lines, but {n} in {Path(first).name}"
+            raise InputError(f"{self.path / second}:{m}: {unlike}; the files must be aligned line by line")
 
     def check_complete(self, name: str, examples: int) -> None:
         """Reject a truncated file. Copies in circulation differ by a few lines, so up to 1 % may be missing."""
-        published = PUBLISHED[name]
         if not examples:
             raise InputError(f"{self.path / name}:1: no examples; download the whole file")
-        if examples >= 0.99 * published:
-            return
-        counts = f"{examples:,} of {published:,} examples"
-        if not self.allow_partial:
-            raise InputError(
-                f"{self.path / name}:{len(self.lines(name))}: the file ends after {counts}; download the whole file, "
-                "or score the partial task with --partial"
-            )
-        self.partial[name] = counts
+        if examples < 0.99 * PUBLISHED[name]:
+            self.partial[name] = f"{examples:,} of {PUBLISHED[name]:,} examples"
+            if not self.allow_partial:
+                remedy = "download the whole file, or score the partial task with --partial"
+                end = f"{self.path / name}:{len(self.lines(name))}"
+                raise InputError(f"{end}: the file ends after {self.partial[name]}; {remedy}")
 
     def splits(self, files: dict[str, str], rows: Callable[[str], Sequence[tuple[Any, ...]]]) -> dict[str, Examples]:
         """The examples of each split's file, which must be complete; ``rows`` reads a file as ``examples_of`` takes."""

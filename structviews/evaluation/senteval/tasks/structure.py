@@ -50,7 +50,5 @@ def reader(
 TASKS.add("PAWS-X", reader(3, [(0, 1)], lambda row, where: class_of(row[2], ("0", "1"), where), "ap"))
 for name in SUGARCREPE:
     TASKS.add(name, reader(3, [(0, 1), (0, 2), (1, 2)], lambda row, where: 0, "accuracy"))
-TASKS.add(
-    "SemAntoNeg",
-    reader(5, [(0, 1), (0, 2), (0, 3)], lambda row, where: class_of(row[4], ("0", "1", "2"), where), "accuracy"),
-)
+numbered = reader(5, [(0, 1), (0, 2), (0, 3)], lambda row, where: class_of(row[4], ("0", "1", "2"), where), "accuracy")
+TASKS.add("SemAntoNeg", numbered)
