@@ -14,7 +14,7 @@ from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
 
 app = Typer()
-runs_app = Typer(help="More with runs: sweep, expand, project, export.", no_args_is_help=True)
+runs_app = Typer(help="More with runs: sweep, expand, words, project, export.", no_args_is_help=True)
 app.add_typer(runs_app, name="runs")
 
 
@@ -131,6 +131,25 @@ def expand_vocabulary(
         for fit in report.fits
     ]
     say("\n".join(lines))
+
+
+@runs_app.command("words")
+def write_words(
+    run: options.Run,
+    out: Annotated[Path, Option("-o", "--out", help="File to write, in word2vec's format: binary if it ends in .bin.")],
+) -> None:
+    """Write a run's fixed word vectors to a file, for the training of other runs.
+
+    Example: structviews runs words default -o words.bin
+    """
+    from structviews.runs.weights import fixed_vectors
+    from structviews.words.vector_files import save_vectors
+
+    options.check_writable(out)
+    words, vectors = fixed_vectors(run)
+    save_vectors(out, words, vectors)
+    say(f"{out}: {counted(len(words), 'word')}, {counted(vectors.shape[1], 'dimension')}")
+    suggest("Next, train on these words:", f"structviews train --views dep,const --channels fixed --vectors {typeable(out)}")
 
 
 @runs_app.command("project")

@@ -16,7 +16,7 @@ from structviews.pretrained.loading import files_digest, found_folder
 from structviews.pretrained.states import ContextualWords, FrozenEncoder
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, REMEDY, SUB_WORDS, WEIGHTS, WORDS
-from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder
+from structviews.runs.settings_file import PARSED, Parsed, PretrainedEncoder, load_run
 from structviews.runtime.device import TooLargeError, Unfilled
 from structviews.runtime.documents import checked
 from structviews.runtime.seals import damaged, read_arrays, read_head, read_tensors, write_arrays
@@ -131,6 +131,23 @@ def load_vocabularies(run: Path, config: TrainConfig, parsed: Parsed) -> dict[st
         else load_words(run, channel, channel == FIXED and parsed.vectors.get("uncased", False))
         for channel in config.words.channels
     }
+
+
+def fixed_vectors(run: Path) -> tuple[list[str], np.ndarray]:
+    """The words ``(V,)`` that a run stores of its fixed channel, by descending frequency, and their vectors ``(V, dim)``.
+
+    They are float32, also of a packed run. Raises InputError if the run has no such channel, or a damaged file.
+    """
+    config, _ = load_run(run)
+    if FIXED not in config.words.channels:
+        raise InputError(f"{run}: has no word vectors of a file: give a run with the channel {FIXED!r}")
+    weights = read_weights(run)
+    table, scale = (weights.get(f"channels.{FIXED}.words.0.{name}") for name in ("weight", "scale"))
+    words = load_words(run, FIXED).words
+    if table is None or len(table) != len(words):
+        raise _other_weights(run, "they are not of its words")
+    vectors = table.float() if scale is None else table * scale[:, None]
+    return words[1:], vectors[1:].numpy()  # row 0 is for unknown words
 
 
 def _encoder_of(run: Path, config: TrainConfig, parsed: Parsed) -> FrozenEncoder:
