@@ -6,7 +6,7 @@ two children are left-factored without markovisation::
 
     (X A B C D)   ->   (X (. (. A B) C) D)
 
-so that ``n`` words give ``2n - 1`` nodes (structured views 3.2; the drawing is in docs/parser.md).
+so that ``n`` words give ``2n - 1`` nodes (structured views 3.2; docs/parser.md has an example).
 """
 
 import re

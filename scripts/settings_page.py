@@ -15,51 +15,51 @@ from structviews.views import VIEWS
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "settings.md"
 HEAD = """# Settings
 
-This page lists the settings of a training run by the tables of its `config.toml`, which `train --config` reads. It is
-written by `python scripts/settings_page.py` from the declarations.
+This page lists the settings of a training run by the tables of its `config.toml`, which `train --config` reads.
+Defaults are in parentheses.
 
-A key of `config.toml` is the flag of `structviews train` with underscores, or else given in brackets. Keys without `--`
-have no flag; they reproduce papers. In Python, `TrainConfig.of(...)` takes the flags' names with underscores.
+<!-- written by scripts/settings_page.py -->
+
+A key of `config.toml` is the flag of `structviews train` with underscores, unless another key is given. Keys without
+`--` have no flag; they reproduce papers. In Python, `TrainConfig.of(...)` takes the flags' names with underscores.
 """
-COLUMNS = "default | |"
 
 
 def page() -> str:
     """The page's text."""
     parts = [HEAD]
     for table in fields(TrainConfig):
-        rows = [row(each) for each in settings_of(table.type)]
-        parts.append(f"## [{table.name}]\n\n| flag | {COLUMNS}\n|---|---|---|\n{lines(rows)}")
+        parts.append(f"## [{table.name}]\n\n{lines(settings_of(table.type))}")
     for registry, table, folder in ((OBJECTIVES, "objective", "objectives"), (VIEWS, "views", "views")):
-        rows, before = [], ""
-        for each, names in own_settings(registry).items():
+        parts.append(f"## [{table}.NAME]\n")
+        for names, settings in own_settings(registry).items():
             owners = ", ".join(f"[{name}]({folder}/{name}.md)" for name in names)
-            rows.append(f"{owners * (owners != before)} | {row(each)}")
-            before = owners
-        parts.append(f"## [{table}.NAME]\n\n| NAME | flag | {COLUMNS}\n|---|---|---|---|\n{lines(rows)}")
+            parts.append(f"{owners}:\n\n{lines(settings)}")
     return "\n".join(parts)
 
 
-def own_settings(registry: Registry[Any]) -> dict[Setting, list[str]]:
-    """The settings of views or objectives, each with the names of those that have it."""
+def own_settings(registry: Registry[Any]) -> dict[tuple[str, ...], list[Setting]]:
+    """The settings of views or objectives, by the names of those that have them."""
     owners: dict[Setting, list[str]] = {}
     for name in registry:
         for each in settings_of(registry[name].Config):
             owners.setdefault(each, []).append(name)
-    return owners
+    found: dict[tuple[str, ...], list[Setting]] = {}
+    for each, names in owners.items():
+        found.setdefault(tuple(names), []).append(each)
+    return found
 
 
-def lines(rows: Iterable[str]) -> str:
-    """The lines of a table in Markdown."""
-    return "".join(f"| {each} |\n" for each in rows)
+def lines(settings: Iterable[Setting]) -> str:
+    """A list in Markdown, with a line for each setting: flag, key, default and help."""
+    return "".join(f"- {named(each)} ({default(each)}): {each.help}\n" for each in settings)
 
 
-def row(each: Setting) -> str:
-    """A setting's flag, key, default and help, as cells in Markdown."""
+def named(each: Setting) -> str:
+    """A setting's flag, and its key if that is another."""
     flag = each.flags.split(",")[-1].split("/")[0] or f"--{each.flat.replace('_', '-')}"
-    key = "" if flag == f"--{each.name.replace('_', '-')}" else f" (`{each.name}`)"
-    name = f"`{each.name}`" if each.file_only else f"`{flag}`{key}"
-    return f"{name} | {default(each)} | {each.help}"
+    key = "" if flag == f"--{each.name.replace('_', '-')}" else f", key `{each.name}`"
+    return f"`{each.name}`" if each.file_only else f"`{flag}`{key}"
 
 
 def default(each: Setting) -> str:

@@ -1,7 +1,7 @@
 """Matrix products with a constant weight, prepared once for many calls; for inference. Shapes: n rows.
 
 On the CPU, oneDNN multiplies by a weight that it has laid out for its own loops, for the shapes of our encoders a
-tenth to twice as fast as ``linear`` (docs/performance.md). It prepares a product for each new number of rows, which
+tenth to twice as fast as ``linear`` (docs/log.md). It prepares a product for each new number of rows, which
 takes as long as multiplying a hundred rows; so rows are padded to few numbers, by an eighth at most.
 
 The system gives large blocks of memory back and forth page by page, and filling a fresh one takes as long as a fifth

@@ -1,4 +1,4 @@
-"""Binarisation: a chain becomes one node, then the leftmost children pair up first; docs/parser.md draws it."""
+"""Binarisation: a chain becomes one node, then the leftmost children pair up first; docs/parser.md has an example."""
 
 import pytest
 from hypothesis import example, given

@@ -1,4 +1,4 @@
-"""The protocols of SentEval, of skip-thoughts and of SimCSE. ``docs/evaluation.md`` lists their differences."""
+"""The protocols of SentEval, of skip-thoughts and of SimCSE. ``docs/protocols.md`` lists their differences."""
 
 from dataclasses import replace
 from typing import Any
