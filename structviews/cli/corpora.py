@@ -243,7 +243,7 @@ def inspect_corpus(
     The trees are those of its sentences, or of one that --text has. Constituency trees are drawn both as parsed and
     binarised.
 
-    Example: structviews inspect corpus.parsed --sentence 7
+    Example: structviews inspect corpus.parsed --sentence 4
 
     Example: structviews inspect corpus.parsed --grep "as well as" --random 3 --svg trees.svg
 

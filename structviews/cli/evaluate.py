@@ -168,7 +168,7 @@ External = Annotated[
 @app.command("eval")
 @with_flags([*chosen_flags(Representation, default="the run's"), *chosen_flags(WordLimit)])
 def evaluate_runs(
-    runs: Annotated[list[Path] | None, options.runs_argument("Runs, or folders of runs.", options.own_runs)] = None,
+    runs: Annotated[list[Path] | None, options.runs_argument(options.RUNS_HELP, options.several_runs)] = None,
     senteval: options.Senteval = None,
     probing: options.Probing = None,
     tasks: options.Tasks = "",
@@ -216,6 +216,7 @@ def evaluate_runs(
     trees = TaskTrees(parsed) if parsed else None
     found, unavailable = options.readable_tasks(tasks or ",".join(second.tasks), senteval, probing, partial)
     found, unavailable = covered_tasks(found, unavailable, followed)
+    runs = [options.own_copy(run) for run in runs]
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
     limit, changes = options.word_limit(flags)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
+from filecmp import cmp
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ from structviews.cli.console import inform
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs import RUNS
-from structviews.runs.bundled import check_own, or_bundled, run_folder
+from structviews.runs.bundled import check_own, is_bundled, or_bundled, run_folder
 from structviews.settings import LARGEST_SEED, settings_of
 
 if TYPE_CHECKING:
@@ -196,6 +197,21 @@ def own_runs(paths: Any) -> Any:
     return several_runs(paths)
 
 
+def own_copy(run: Path) -> Path:
+    """The run; of a bundled model, which is read-only, the copy in runs/. It is made if nothing has its name there."""
+    from structviews.hub.transfer import pull
+    from structviews.runs.folder import WEIGHTS
+
+    if not is_bundled(run):
+        return run
+    copy = RUNS / run.name
+    if not copy.exists():
+        inform(f"{run.name} is read-only: its scores go to a copy, {pull(run.name, copy)}")
+    elif not (copy / WEIGHTS).is_file() or not cmp(run / WEIGHTS, copy / WEIGHTS, shallow=False):
+        raise InputError(f"{copy}: not a copy of the bundled model {run.name}: rename it, or score it as ./{copy}")
+    return copy
+
+
 def named_member(name: str) -> tuple[Path, str]:
     """The run and the view that RUN:VIEW means; the view is empty for a whole run, whose path may have colons."""
     run, _, view = name.rpartition(":")
@@ -229,7 +245,8 @@ def runs_argument(help: str, check: Callable[[Any], Any], parser: Callable[[str]
 
 # Runs that a command only reads may be bundled models; those that it writes to (Own...) may not.
 Run = Annotated[Path, runs_argument(f"A run{or_bundled()}.", one_run)]
-Runs = Annotated[list[Path], runs_argument(f"Runs, or folders of runs{or_bundled()}.", several_runs)]
+RUNS_HELP = f"Runs, or folders of runs{or_bundled()}."
+Runs = Annotated[list[Path], runs_argument(RUNS_HELP, several_runs)]
 OF_VIEWS = "Runs, folders of runs, or single views: RUN:VIEW (VIEW.1 where a run has several of that name)."
 Members = Annotated[list[Path], runs_argument(OF_VIEWS, several_members, named_member)]
 OwnRun = Annotated[Path, runs_argument("A run.", own_run)]

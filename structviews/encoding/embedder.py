@@ -179,7 +179,6 @@ class Embedder:
             "run": typed(self.run) if self.run else None,
             "views": self.view_names if self.only is None else [self.view_names[self.only]],
             "dim": self.dim,
-            "vectors": self.description,
             "parser": " and ".join(str(parser.get("name")) for parser in self.parsers) or None,
             "corpus": " and ".join(self.corpora) or None,
         }

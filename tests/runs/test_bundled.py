@@ -17,7 +17,9 @@ from structviews.adapters.sklearn import SentenceVectorizer
 from structviews.encoding.embedder import Embedder
 from structviews.evaluation.scores.results import load_results, save_results
 from structviews.runs import bundled
+from structviews.runs.weights import fixed_vectors, write_weights
 from structviews.training.loop import train
+from structviews.words.vector_files import WordVectors
 
 ROOT = Path(__file__).parents[2]
 TEXTS = ["A bird sings.", "The oven is hot.", "It sat on the dead tree."]
@@ -107,8 +109,6 @@ def test_commands_that_read(models, place, does):
 
 def test_commands_that_write_refuse_it(models, command):
     for arguments in (
-        ["eval", "default", "--senteval", "data"],
-        ["eval", models / "default", "--senteval", "data"],
         ["tasks", "retrieval", "runs/x", "default"],
         ["tasks", "captions", "default", "--images", "coco"],
         ["tasks", "analogies", "default", "--tuples", "t.tsv", "--pool", "s.txt"],
@@ -116,6 +116,31 @@ def test_commands_that_write_refuse_it(models, command):
         ["train", "--resume", "default", "--epochs", "2"],
     ):
         assert command(*arguments) == (2, "", f"error: {READ_ONLY.format('default')}\n")
+
+
+def test_words_of_a_run_go_to_a_file(models, place, command):
+    """Of a packed run, what its 8 bits say; a file that another run is trained on."""
+    assert command("runs", "words", place / "run", "-o", "own.bin")[0] == 0
+    status, said, _ = command("runs", "words", "default", "-o", "packed.vec")
+    own, packed = WordVectors.open("own.bin"), WordVectors.open("packed.vec")
+    assert (status, said.splitlines()[0]) == (0, f"packed.vec: {len(own)} words, {own.dim} dimensions")
+    original = WordVectors.open(place / "v.vec")
+    for file, error in ((own, 0), (packed, np.abs(own.rows(np.arange(len(own)))).max() / 127)):
+        rows = original.rows(original.find(file.words.to_pylist()))
+        np.testing.assert_allclose(file.rows(np.arange(len(file))), rows, atol=error)
+    assert fixed_vectors(models / "default-small")[0] == fixed_vectors(place / "run")[0][:20]
+
+
+def test_eval_scores_a_copy(models, command, tmp_path):
+    scoring = ("eval", "default", "--senteval", ROOT / "data/senteval", "--tasks", "TREC", "--partial")
+    status, table, said = command(*scoring)
+    assert (status, "default is read-only: its scores go to a copy, runs/default\n" in said) == (0, True), said
+    assert "TREC" in load_results(tmp_path / "runs/default")["tasks"]
+    status, again, said = command(*scoring)
+    assert (status, again, "copy" in said) == (0, table, False)
+    write_weights(tmp_path / "runs/default", {"other": torch.zeros(1)})
+    refusal = "runs/default: not a copy of the bundled model default: rename it, or score it as ./runs/default"
+    assert command(*scoring) == (2, "", f"error: {refusal}\n")
 
 
 def test_a_copy_is_a_run_like_any_other(models, command, monkeypatch, tmp_path):
