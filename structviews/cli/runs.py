@@ -149,7 +149,9 @@ def write_words(
     words, vectors = fixed_vectors(run)
     save_vectors(out, words, vectors)
     say(f"{out}: {counted(len(words), 'word')}, {counted(vectors.shape[1], 'dimension')}")
-    suggest("Next, train on these words:", f"structviews train --views dep,const --channels fixed --vectors {typeable(out)}")
+    suggest(
+        "Next, train on these words:", f"structviews train --views dep,const --channels fixed --vectors {typeable(out)}"
+    )
 
 
 @runs_app.command("project")

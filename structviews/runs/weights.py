@@ -134,7 +134,7 @@ def load_vocabularies(run: Path, config: TrainConfig, parsed: Parsed) -> dict[st
 
 
 def fixed_vectors(run: Path) -> tuple[list[str], np.ndarray]:
-    """The words ``(V,)`` that a run stores of its fixed channel, by descending frequency, and their vectors ``(V, dim)``.
+    """The words ``(V,)`` of a run's fixed channel, most frequent first, and their vectors ``(V, dim)``.
 
     They are float32, also of a packed run. Raises InputError if the run has no such channel, or a damaged file.
     """

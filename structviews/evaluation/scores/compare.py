@@ -80,7 +80,7 @@ def compare_runs(first: Path, second: Path) -> Comparison:
         if left_out := [task for task in result["tasks"] if task not in tasks]:
             notes.append(f"{run}: not compared: {', '.join(left_out)}; one of the runs has no score or no predictions")
     rows = [(task, score, each, p) for (task, score, each), p in zip(differences, adjusted, strict=True)]
-    return Comparison(rows, notes + partial_notes(results[0], tasks))
+    return Comparison(rows, notes + partial_notes(results, tasks))
 
 
 def _differing(first: dict[str, Any], second: dict[str, Any]) -> str:

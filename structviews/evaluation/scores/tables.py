@@ -142,7 +142,7 @@ def score_table(
     legend += [SEEDS] if counted and tasks else []
     shown = [figure for row in rows for cell in row.cells for figure in cell.figures]
     legend += [INTERVALS] if intervals and any(figure.interval for figure in shown) else []
-    legend += [note for result in results for note in partial_notes(result, tasks)]
+    legend += partial_notes(results, tasks)
     legend += [*grid_end_notes(results, tasks), *_published_legend([paper for paper, _ in from_papers])]
     legend += [f"signature of {', '.join(names)}: {line}" for line, names in _signatures(scored, tasks).items()]
     notes = dict.fromkeys(note for run, result in scored for note in _notes(run, result, results, tasks))
@@ -342,14 +342,10 @@ def _notes(
     return notes
 
 
-def partial_notes(result: dict[str, Any], tasks: Sequence[str]) -> list[str]:
-    """Notes on scores on part of a task, one for each task."""
-    partial = {name: result["tasks"][name]["partial"] for name in tasks if name in result["tasks"]}
-    return [
-        f"{name}*: scored on part of the task: {', '.join(f'{file} has {counts}' for file, counts in files.items())}"
-        for name, files in partial.items()
-        if files
-    ]
+def partial_notes(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:
+    """A note on the tasks of which only a part was scored, if there are any."""
+    names = [name for name in tasks if any(result["tasks"].get(name, {}).get("partial") for result in results)]
+    return [f"{PARTIAL}: scored on part of the task, as results.json counts: {', '.join(names)}"] if names else []
 
 
 def grid_end_notes(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:

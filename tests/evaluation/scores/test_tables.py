@@ -68,7 +68,7 @@ def test_rows_and_notes(runs, does):
         "STS14 Pearson x 100 of cosines, unweighted mean over the year's data sets"
     )
     assert "CR unavailable: data/CR/custrev.pos: no such file" in notes
-    assert "MRPC*: scored on part of the task: MRPC/x.txt has 39 of 4,076 examples" in table.legend
+    assert "*: scored on part of the task, as results.json counts: MRPC" in table.legend
     assert "seq-seq: CR, MRPC, SICK-R, STS14 not evaluated" in notes
     assert f"bow-seq: this model has not been evaluated; run: structviews eval {runs[2]}" in notes
     lines = as_markdown(table).split("\n")
