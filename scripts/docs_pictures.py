@@ -1,8 +1,10 @@
 """Write the pictures of terminals and pages in docs/images/, of commands that are run on the samples in data/.
 
-Needs Chromium and the extras 'report' and 'serve'.
+Needs Chromium and the extras 'report' and 'serve'. The pictures of terminals have the digest of the bundled weights that
+were shown, which a test compares with today's.
 """
 
+import hashlib
 import io
 import os
 import re
@@ -20,6 +22,7 @@ from rich.console import CONSOLE_SVG_FORMAT, Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from structviews.runs.bundled import MODELS
 from structviews.runtime.files import write_output
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +35,7 @@ RUNS = "runs/bow-seq runs/dep-const runs/dep-seq runs/seq-seq"
 QUICKSTART = [
     "parse data/corpus.txt",
     "train --views dep,const --hidden 64",
-    'nearest default --corpus corpus.parsed --query "A bird is singing." -k 3',
+    'nearest default --similarity --corpus corpus.parsed --query "We need clean energy." -k 3',
 ]
 # What the other pictures need.
 BEFORE = [
@@ -47,11 +50,12 @@ PAGES = {
     "page-report": f"report {RUNS} --corpus corpus.parsed",
     "page-projection": "runs project default --corpus corpus.parsed",
 }
-SERVED = "serve default --corpus corpus.parsed --port 0"
+SERVED = "serve default --similarity --corpus corpus.parsed --port 0"
+MODEL = hashlib.sha256((MODELS / "default/model.safetensors").read_bytes()).hexdigest()
 # rich's own, without the web font that it asks for.
 SVG = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 SVG = SVG.replace("Fira Code,", 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas,').replace(
-    "<svg ", '<svg role="img" '
+    "<svg ", f'<svg role="img" data-model="{MODEL}" '
 )
 PAPER, INK = (21, 24, 29), (228, 231, 236)
 RED, GREEN, YELLOW, BLUE = (255, 123, 114), (63, 185, 80), (210, 153, 34), (88, 166, 255)

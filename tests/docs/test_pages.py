@@ -1,5 +1,6 @@
 """Every page says at its top what it is for, the front page begins with code that is true, and pictures are small."""
 
+import hashlib
 import re
 import runpy
 
@@ -37,6 +38,12 @@ def test_pictures_are_small_ask_for_nothing_and_are_shown():
         assert any(f"images/{picture.name})" in text for text in texts), picture
         if picture.suffix == ".svg":
             assert not re.search(r"@import|(?:url\(|href=)[\"']?(?![\"'#])", picture.read_text("utf-8")), picture
+
+
+def test_pictures_show_the_bundled_model():
+    weights = hashlib.sha256((ROOT / "structviews/models/default/model.safetensors").read_bytes()).hexdigest()
+    for picture in (ROOT / "docs/images").glob("terminal-*.svg"):
+        assert f'data-model="{weights}"' in picture.read_text("utf-8"), f"{picture}: run scripts/docs_pictures.py"
 
 
 def test_settings_are_described_as_they_are_declared():
