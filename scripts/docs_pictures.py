@@ -1,7 +1,7 @@
 """Write the pictures of terminals and pages in docs/images/, of commands that are run on the samples in data/.
 
-Needs Chromium and the extras 'report' and 'serve'. The pictures of terminals have the digest of the bundled weights that
-were shown, which a test compares with today's.
+Needs Chromium and the extras 'report' and 'serve'. The pictures of terminals have the digest of the bundled weights,
+which a test compares with today's.
 """
 
 import hashlib
