@@ -356,7 +356,7 @@ def store_encoder_states(
     """Store a frozen encoder's states of all words, or a teacher's vectors of all sentences.
 
     Training with the contextual channel reads the states, the objective teacher the vectors. They are kept beside the
-    corpus, two bytes a number, and train finds them there. If it is stopped, run the same command again to resume.
+    corpus, two bytes per value, and train finds them there. If it is stopped, run the same command again to resume.
 
     Example: structviews corpus states corpus.parsed --encoder roberta-base
 

@@ -203,9 +203,9 @@ def _of_data(job: Reproduction) -> Iterator[str]:
     others = " and ".join(dict.fromkeys(vectors.expand_from or vectors.name for vectors in reads if vectors.expand))
     if job.vectors:
         file = WordVectors.open(job.vectors)
-        yield f"word vectors: {job.vectors.name} ({counted(len(file), 'word')}, {file.dim} numbers), for {names}"
+        yield f"word vectors: {job.vectors.name} ({counted(len(file), 'word')}, {file.dim} dimensions), for {names}"
     elif material.word_file:
-        yield f"word vectors: learnt from the corpus, {material.word_dim} numbers, not {names} (--vectors)"
+        yield f"word vectors: learnt from the corpus, {material.word_dim} dimensions, not {names} (--vectors)"
     if not job.vectors and others:
         yield f"vocabulary: not expanded to the words of {others} (--vectors)"
     elif others not in ("", names):

@@ -134,7 +134,7 @@ def test_a_row_of_members_is_that_of_the_single_commands(does, command, monkeypa
     does("eval", "fg", "--senteval", "senteval", "--partial", "--tasks", "TREC,SICK14", *how)
     assert scores("fg") == scores("reproduced/runs/single-views-fg")
     found = outcome("single-views-fg")["differences"]
-    assert "word vectors: learnt from the corpus, 300 numbers, not fastText (--vectors)" in found
+    assert "word vectors: learnt from the corpus, 300 dimensions, not fastText (--vectors)" in found
     published = {line["measure"]: line["published"] for line in outcome("single-views-fg")["lines"]}
     assert (published["MRPC f1"], published["TREC accuracy"]) == (83.2, None)  # the supplement's table has no TREC
 

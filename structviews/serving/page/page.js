@@ -194,7 +194,7 @@ function showNeighbours(sentences, found) {
 
 function showRun() {
   const { name, views, dim, representation } = served.runs.find((run) => run.name === $("run").value);
-  $("about").textContent = `${name}: a sentence is ${dim.toLocaleString("en")} numbers, by the views ${views.join(", ")}`
+  $("about").textContent = `${name}: a sentence has ${dim.toLocaleString("en")} dimensions, by the views ${views.join(", ")}`
     + `${representation === "vector" ? "" : ` (${representation})`}.`;
 }
 
