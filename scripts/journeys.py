@@ -11,7 +11,7 @@ properties by name, nested ones too; not comprehensions, lambdas, class bodies o
 - train: `TrainConfig.of` and `training.loop.train` with them, of dep,const on those sentences, until the optimiser is
   about to take its first step; the command line is not counted.
 - encode: `Embedder.encode` of one raw sentence with the bundled model `default`, which is loaded before; as it is the
-  first call, it loads the parser.
+  first call, it loads the parser. encode-again is the second call.
 
 The first help screen is `structviews --help`, 80 columns wide. Rings are sets of files that import one another.
 """
@@ -47,6 +47,7 @@ JOURNEYS = {
     "parse": "functions (files) of one short parse",
     "train": "functions (files) from train to the step",
     "encode": "functions (files) from encode to the vector",
+    "encode-again": "the same, once the parser is loaded",
 }
 
 
@@ -114,6 +115,8 @@ def walk(journey: str, folder: Path) -> list[tuple[str, str]]:
                 train(TrainConfig.of(corpus=corpus, views=("dep", "const"), out=run, hidden=8, steps=1))
         else:
             embedder = Embedder.load("default")
+            if journey == "encode-again":
+                embedder.encode("The oven is hot.")
             with trace:
                 embedder.encode("The keeper who saw the boats lit the lamp.")
     return trace.functions()
