@@ -73,7 +73,7 @@ def test_type_switch_the_run_and_see_trees(page, url, served):
     page.wait(DRAWN)
     assert page.evaluate(TITLES) == ["Dependency tree", *trees[1:]]
     assert page.evaluate("document.querySelector('#attention').hidden")
-    assert "16 numbers, by the views seq, avg" in page.evaluate("document.querySelector('#about').textContent")
+    assert "16 dimensions, by the views seq, avg" in page.evaluate("document.querySelector('#about').textContent")
     page.type("#second", "two birds sing")
     page.wait(f"{COSINES}.every(cosine => cosine !== '1.000') && {SHOWN}")
     a, b = (each.joined for each in served[1].encode(["One bird sings <b>.", "two birds sing"]))
