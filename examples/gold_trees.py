@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 import numpy as np
 
 from structviews import Embedder
-from structviews.corpus.format import Row
+from structviews.corpus.layout import Row
 from structviews.demo.measure import probe
 from structviews.parsing.drawing import chosen, draw
 from structviews.parsing.export import export

@@ -22,13 +22,9 @@ FIRST = 10
 # Box-drawing characters by the directions of their lines: up, down, left, right.
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 BOXES = {
-    UP | RIGHT: "└",
-    DOWN | RIGHT: "┌",
-    UP | DOWN | RIGHT: "├",
-    UP | LEFT | RIGHT: "┴",
-    DOWN | LEFT | RIGHT: "┬",
-    UP | DOWN | LEFT | RIGHT: "┼",
-}
+    UP | RIGHT: "└", DOWN | RIGHT: "┌", UP | DOWN | RIGHT: "├",
+    UP | LEFT | RIGHT: "┴", DOWN | LEFT | RIGHT: "┬", UP | DOWN | LEFT | RIGHT: "┼",
+}  # fmt: skip
 ARROW = "►"
 # Characters that trees are drawn with, to distinguish them from words and labels.
 LINES = re.compile(r"[─│┌┐└┘├┤┬┴┼►·]+")

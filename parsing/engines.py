@@ -100,13 +100,8 @@ def ray_cluster(ray: Any, address: str | None, workers: int) -> Iterator[None]:
     """Connect to a cluster, or start a private one on this machine alone."""
     quiet = {"logging_level": logging.ERROR, "log_to_driver": False}
     with TemporaryDirectory(prefix="structviews-", ignore_cleanup_errors=True) as folder:
-        private = {
-            "address": "local",
-            "num_cpus": workers,
-            "include_dashboard": False,
-            "object_store_memory": OBJECT_STORE_BYTES,
-            "_temp_dir": folder,
-        }
+        private = {"address": "local", "num_cpus": workers, "include_dashboard": False, "_temp_dir": folder}
+        private["object_store_memory"] = OBJECT_STORE_BYTES
         try:
             with interrupts_held():
                 ray.init(**(private if address is None else {"address": address}), **quiet)

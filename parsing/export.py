@@ -11,7 +11,7 @@ from functools import partial
 from operator import attrgetter, methodcaller
 from pathlib import Path
 
-from structviews.corpus.format import FILE_TEXTS, Row, Skipped, rows_of, skipped_of
+from structviews.corpus.layout import FILE_TEXTS, Row, Skipped, rows_of, skipped_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError

@@ -51,14 +51,10 @@ class Parser(Protocol):
 
     A backend need not sort or pad sentences to save memory, nor check its own results: every backend from the
     registry is wrapped in ``specification.Guarded``, which calls ``parse`` with batches of sentences of similar length.
-
-    Attributes:
-        kinds: ``dependency``, ``constituency`` or both: the trees that each sentence gets.
-        batch_tokens: maximum number of tokens per call of ``parse``, that is, number of sentences times length
-            of the longest; a longer sentence comes alone.
     """
 
-    kinds: frozenset[str]
+    kinds: frozenset[str]  # the trees that each sentence gets: ``dependency``, ``constituency`` or both
+    # The most tokens per call of ``parse``: sentences times length of the longest; a longer sentence comes alone.
     batch_tokens: int = 4096
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:

@@ -24,20 +24,7 @@ from typing import Any, NamedTuple, TypedDict, cast
 import pyarrow as pa
 from rich.console import Console
 
-from structviews.corpus.format import (
-    FINISHED,
-    JOB,
-    MANIFEST,
-    MODELS,
-    SHARD_NAME,
-    Form,
-    Row,
-    Skipped,
-    encode_shard,
-    new_job,
-    reasons,
-    shard_name,
-)
+from structviews.corpus import layout
 from structviews.corpus.parsed_corpus import DamagedCorpus, ParsedCorpus, ShardEntry, whole_shard
 from structviews.corpus.writer import entry_of, write_manifest
 from structviews.errors import InputError
@@ -70,12 +57,9 @@ def parse_corpus(
     Returns the corpus, and whether it already existed. Raises InputError if ``out`` holds something else, the disk is
     full, the source changes during the run, or no sentence could be parsed.
 
-    Args:
-        source: the sentences and the work that parses them.
-        workers, engine, address: see ``engines.open_engine``; each worker has one thread, and the result
-            does not depend on these. Of local workers, no more start than there are shards.
-        console: where to draw the progress bar, after the source's note; neither if None.
-        sentences_per_shard, compression: see ``structviews.corpus.format.Form``.
+    For ``workers``, ``engine`` and ``address`` see ``engines.open_engine``: each worker has one thread, and the result
+    does not depend on these. Of local workers, no more start than there are shards. The ``console`` shows the source's
+    note and the progress bar. For the other arguments see ``structviews.corpus.layout.Form``.
     """
     if engine == "local" and workers and workers > 1:
         workers = max(1, len(list(islice(cut(source.sentences(), sentences_per_shard), workers))))
@@ -86,20 +70,20 @@ def parse_corpus(
         bar.stage("loading the parser")
         job = source.describe()  # what the corpus is made from and how: the part of the manifest known before parsing
         job["settings"] |= {"sentences_per_shard": sentences_per_shard, "compression": compression}
-        job = new_job(**job, **workforce.submit(described, source.work).result())
+        job = layout.new_job(**job, **workforce.submit(described, source.work).result())
         with creating(out):
             with disk_errors(out):
                 out.mkdir(exist_ok=True)
-            there = (out / MANIFEST).exists()
+            there = (out / layout.MANIFEST).exists()
             if there:
                 check_same(out, ParsedCorpus.open(out).manifest, job)
-            elif (out / JOB).exists():
-                check_same(out, read_sealed(out / JOB, Job, f"delete {out} to start over"), job)
+            elif (out / layout.JOB).exists():
+                check_same(out, read_sealed(out / layout.JOB, Job, f"delete {out} to start over"), job)
             elif any(not path.name.startswith(".") for path in out.iterdir()):
                 raise InputError(f"{out} holds other files: choose another folder with --out")
             else:
                 with disk_errors(out):
-                    write_json(out / JOB, job)
+                    write_json(out / layout.JOB, job)
             if not there:
                 if console and source.note:
                     say(console, source.note)
@@ -107,12 +91,12 @@ def parse_corpus(
                 repaired = {"repaired": dict(source.repairs.lines)} if source.repairs.lines else {}
                 with disk_errors(out):
                     write_manifest(out, shards, {**job, **repaired})
-            for name in (JOB, FINISHED):  # only needed to resume
+            for name in (layout.JOB, layout.FINISHED):  # only needed to resume
                 (out / name).unlink(missing_ok=True)
             corpus = ParsedCorpus.open(out)
             if not len(corpus):
                 # The manifest first, so that a partly deleted corpus is never mistaken for one.
-                for name in (MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"])):
+                for name in (layout.MANIFEST, *(shard["name"] for shard in corpus.manifest["shards"])):
                     (out / name).unlink()
                 out.rmdir()
                 raise InputError(f"no sentence could be parsed: {summary(corpus)}")
@@ -130,7 +114,7 @@ class Job(TypedDict):
 def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
     """Raise InputError if ``out`` belongs to a different job."""
     # The same models may be in another folder.
-    differing = [key for key in job if key != MODELS and before.get(key) != job[key]]
+    differing = [key for key in job if key != layout.MODELS and before.get(key) != job[key]]
     if differing:
         settings, now = before["settings"], job["settings"]
         changed = [f"{key} was {settings.get(key)}, is {now[key]}" for key in now if settings.get(key) != now[key]]
@@ -196,10 +180,10 @@ def make_shards(source: Source, out: Path, engine: Engine, job: dict[str, Any], 
     def finish_some() -> None:
         for future in wait(pending, return_when=FIRST_COMPLETED).done:
             task = pending[future]
-            entry = shards[shard_name(task.number)] = entry_of(task.number, future.result())
+            entry = shards[layout.shard_name(task.number)] = entry_of(task.number, future.result())
             check_unchanged(source, out)
             with disk_errors(out):
-                with (out / FINISHED).open("a", encoding="utf-8") as journal:
+                with (out / layout.FINISHED).open("a", encoding="utf-8") as journal:
                     journal.write(json.dumps(entry) + "\n")
                     journal.flush()
                     os.fsync(journal.fileno())
@@ -211,7 +195,7 @@ def make_shards(source: Source, out: Path, engine: Engine, job: dict[str, Any], 
         for number, sentences in enumerate(cut(source.sentences(), job["settings"]["sentences_per_shard"]), 1):
             task = Task(number - 1, len(sentences), sentences[-1].line - last_line)
             last_line = sentences[-1].line
-            if shard_name(task.number) in shards:
+            if layout.shard_name(task.number) in shards:
                 progress.lines -= task.lines
                 continue
             while len(pending) >= engine.capacity():
@@ -225,7 +209,7 @@ def make_shards(source: Source, out: Path, engine: Engine, job: dict[str, Any], 
         raise
     progress.end()
     check_unchanged(source, out)
-    return [shards[shard_name(each)] for each in range(number)]
+    return [shards[layout.shard_name(each)] for each in range(number)]
 
 
 def finished_shards(out: Path) -> dict[str, ShardEntry]:
@@ -233,15 +217,15 @@ def finished_shards(out: Path) -> dict[str, ShardEntry]:
 
     An interrupted job believes no shard that is not exactly what it wrote: a damaged one is parsed again.
     """
-    journal = out / FINISHED
+    journal = out / layout.FINISHED
     entries: dict[str, ShardEntry] = {}
     for line in journal.read_bytes().split(b"\n") if journal.exists() else ():
         with suppress(InputError):  # cut short by a kill, or damaged
-            entry = parse_json(line, ShardEntry, FINISHED, "")
+            entry = parse_json(line, ShardEntry, layout.FINISHED, "")
             entries[entry["name"]] = cast(ShardEntry, {key: entry[key] for key in ShardEntry.__annotations__})
     sound = {}
     for name, entry in entries.items():
-        if SHARD_NAME.fullmatch(name) and (out / name).exists():
+        if layout.SHARD_NAME.fullmatch(name) and (out / name).exists():
             try:
                 whole_shard(out / name, entry)
                 sound[name] = entry
@@ -265,15 +249,15 @@ def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa
             raise InputError(
                 f"workers differ in their {key} ({here} and {job[key]}): install the same version everywhere"
             )
-    rows, skipped, form = [], [], Form.of(job)
+    rows, skipped, form = [], [], layout.Form.of(job)
     for sentence, tree in zip(sentences, work(sentences), strict=True):
         location = sentence.document, sentence.position, sentence.line
         texts = {name: getattr(sentence, name) for name in form.texts}
         if isinstance(tree, Unparsed):
-            skipped.append(Skipped(*location, tree.reason, **texts))
+            skipped.append(layout.Skipped(*location, tree.reason, **texts))
         else:
-            rows.append(Row(*location, tree, **texts))
-    return encode_shard(rows, skipped, form)
+            rows.append(layout.Row(*location, tree, **texts))
+    return layout.encode_shard(rows, skipped, form)
 
 
 @cache
@@ -293,7 +277,7 @@ def check_unchanged(source: Source, out: Path) -> None:
 
 def summary(corpus: ParsedCorpus) -> str:
     """The number of skipped sentences by reason, and of repaired lines by kind, in one line."""
-    counts = reasons(corpus.skipped)
+    counts = layout.reasons(corpus.skipped)
     skipped = f"{sum(counts.values()):,} skipped: {listed(counts)}" if counts else "none skipped"
     repaired = corpus.manifest.get("repaired")
     return f"{skipped}, lines repaired: {listed(repaired)}" if repaired else skipped

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from structviews.corpus.format import MODELS
+from structviews.corpus.layout import MODELS
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
@@ -144,16 +144,12 @@ def open_source(
     options: Options = DEFAULTS,
     strict: bool = False,
 ) -> "Source":
-    """Open the source that the user names.
+    """Open the source that the user names; InputError if files, parser and settings are invalid or incompatible.
 
-    Raises InputError if the files, the parser and the settings are invalid or incompatible.
-
-    Args:
-        paths: one text, ``-`` for standard input; or treebank files: ``.conllu``, brackets, or one of each.
-        parser, options: specification of the parser, ``treebank`` for the trees of treebank files; its options.
-        layout, tokenised: ``lines`` or ``prose``, guessed if None; whether words are separated by white space.
-        max_tokens: longer sentences are skipped.
-        strict: whether it is an error if the parser fails on a sentence; otherwise the sentence is skipped.
+    The ``paths`` are one text, ``-`` for standard input; or, for the parser ``treebank``, files with trees: one in
+    ``.conllu``, one of brackets, or both. The ``layout`` is guessed if None; the words of a ``tokenised`` text are
+    separated by white space. Sentences longer than ``max_tokens`` are skipped, and, unless it is ``strict``, those that
+    the parser fails on.
     """
     if parser != TREEBANK and TREEBANK in parser.split("+"):
         raise InputError(f"--parser {parser}: treebank files already have trees: give {TREEBANK} alone")
@@ -270,16 +266,6 @@ class TreebankSource:
         return read_treebank(self.paths)
 
 
-class SourceFile(Protocol):
-    """A file that a source reads: its name in messages, its lines, and whether it has changed since it was opened."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def lines(self) -> int: ...
-    def changed(self) -> bool: ...
-
-
 class Source(Protocol):
     """What a corpus is made from: sentences in order, each with its place, and the ``work`` that parses them.
 
@@ -290,10 +276,9 @@ class Source(Protocol):
 
     note: str
     repairs: text.Repairs
+    files: list[text.Survey]
 
     @property
     def work(self) -> Work: ...
-    @property
-    def files(self) -> Sequence[SourceFile]: ...
     def describe(self) -> dict[str, Any]: ...
     def sentences(self) -> Iterator[Any]: ...

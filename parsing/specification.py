@@ -147,12 +147,9 @@ class Combination:
 
     def describe(self) -> dict[str, Any]:
         """Both descriptions, with the name and language that load the combination again."""
-        return {
-            "name": f"{self.dependency.name}+{self.constituency.name}",
-            "language": self.dependency.language,
-            DEPENDENCY: self.dependency.describe(),
-            CONSTITUENCY: self.constituency.describe(),
-        }
+        both = {DEPENDENCY: self.dependency.describe(), CONSTITUENCY: self.constituency.describe()}
+        name = f"{self.dependency.name}+{self.constituency.name}"
+        return {"name": name, "language": self.dependency.language, **both}
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
         """Parse sentences in order; if a backend fails on one, the result is the reason of the first that does."""

@@ -247,7 +247,7 @@ def _read_conllu(path: Path, *, with_heads: bool) -> Iterator[_Annotation]:
                     yield _Annotation(number, {}, "", documents.name, place, Unparsed(why))
             elif line.strip():
                 start = start or number
-                row = _conllu_row(path, number, line.rstrip("\r\n"), len(rows) + 1, with_heads=with_heads)
+                row = _conllu_row(f"{path}:{number}", line.rstrip("\r\n"), len(rows) + 1, with_heads=with_heads)
                 if row:
                     rows.append(row)
             elif rows:
@@ -276,23 +276,19 @@ def _fields(path: Path, start: int, rows: Sequence[tuple[str, str, int | None, s
     return {**fields, "heads": heads, "relations": relations}
 
 
-def _conllu_row(
-    path: Path, number: int, line: str, expected: int, *, with_heads: bool
-) -> tuple[str, str, int | None, str] | None:
+def _conllu_row(where: str, line: str, expected: int, *, with_heads: bool) -> tuple[str, str, int | None, str] | None:
     columns = line.split("\t")
     if len(columns) != CONLLU_COLUMNS:
-        raise InputError(
-            f"{path}:{number}: {len(columns)} columns, but CoNLL-U has {CONLLU_COLUMNS}, separated by tabs"
-        )
+        raise InputError(f"{where}: {len(columns)} columns, but CoNLL-U has {CONLLU_COLUMNS}, separated by tabs")
     index, form, _, _, tag, _, head, relation = columns[:8]
     if NO_WORD.fullmatch(index):
         return None
     if index != str(expected):
         raise InputError(
-            f"{path}:{number}: word id {index[:LONGEST]!r}, expected {expected}: number each sentence's words from 1"
+            f"{where}: word id {index[:LONGEST]!r}, expected {expected}: number each sentence's words from 1"
         )
     if not HEAD.fullmatch(head) and (with_heads or head != "_"):
-        raise InputError(f"{path}:{number}: head {head[:LONGEST]!r} is not a number of a word: give each word a head")
+        raise InputError(f"{where}: head {head[:LONGEST]!r} is not a number of a word: give each word a head")
     return as_token(form), tag, None if head == "_" else int(head), relation
 
 

@@ -31,46 +31,27 @@ TYPE_NAMES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One setting of a settings class.
+    """One setting of a settings class."""
 
-    Attributes:
-        name: of its field, and of its key in ``config.toml``.
-        kind: its type.
-        default: ``MISSING`` if it is required.
-        compare: whether runs that differ in it count as different.
-        help: one sentence of help.
-        flat: its name without its table, as used for flags, unique among all classes; by default the field's name.
-        choices: the allowed texts; any if empty.
-        least, most: inclusive bounds of a number.
-        above, below: exclusive bounds of a number.
-        flags: the flags, comma-separated; by default the flat name with dashes.
-        show_default: the default as the help shows it, if not the value itself.
-        metavar: placeholder for the value in the help; by default the type's name.
-        path: whether it is a local path.
-        run: whether it is a run's folder.
-        rare: whether only the full help shows it.
-        file_only: whether it has no flag, so that ``config.toml``, recipes and Python alone set it.
-        training: of a view's setting, whether it matters in training alone, so that a run may start from another's.
-    """
-
-    name: str
-    kind: Any
-    default: Any
-    compare: bool
-    help: str
-    flat: str
-    choices: tuple[str, ...] = ()
-    least: float = -math.inf
+    name: str  # of its field, and of its key in `config.toml`
+    kind: Any  # type of its value
+    default: Any  # `MISSING` if it is required
+    compare: bool  # whether runs that differ in it count as different
+    help: str  # one sentence of help
+    flat: str  # its name without its table, as used for flags, unique among all classes; by default the field's name
+    choices: tuple[str, ...] = ()  # the allowed texts; any if empty
+    least: float = -math.inf  # inclusive bounds of a number, with `most`
     most: float = math.inf
-    above: float = -math.inf
+    above: float = -math.inf  # exclusive bounds of a number, with `below`
     below: float = math.inf
-    flags: str = ""
-    show_default: str | None = None
-    metavar: str | None = None
-    path: bool = False
-    run: bool = False
-    rare: bool = False
-    file_only: bool = False
+    flags: str = ""  # the flags, comma-separated; by default the flat name with dashes
+    show_default: str | None = None  # the default as the help shows it, if not the value itself
+    metavar: str | None = None  # placeholder for the value in the help; by default the type's name
+    path: bool = False  # whether it is a local path
+    run: bool = False  # whether it is a run's folder
+    rare: bool = False  # whether only the full help shows it
+    file_only: bool = False  # whether it has no flag, so that `config.toml`, recipes and Python alone set it
+    # Of a view's setting, whether it matters in training alone, so that a run may start from another's.
     training: bool = False
 
     def checked(self, value: Any) -> Any:

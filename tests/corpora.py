@@ -6,7 +6,7 @@ from pathlib import Path
 from trees_for_tests import with_trees
 from vector_files import random_vectors, write_vectors
 
-from structviews.corpus.format import Form, Row, Skipped, encode_shard, new_job
+from structviews.corpus.layout import Form, Row, Skipped, encode_shard, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_manifest, write_shard
 from structviews.parsing.parser import Unparsed
@@ -115,6 +115,10 @@ def small_config(corpus, out, views=("dep", "const"), **settings):
 
 def opened(folder):
     return ParsedCorpus.open(folder)
+
+
+def quiet(done, total):
+    """Progress that nobody looks at."""
 
 
 def vectors_of(corpus, path, *others, dim=6):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from nltk.tree import Tree
 from trees_for_tests import random_sentence
 
-from structviews.corpus.format import Row
+from structviews.corpus.layout import Row
 from structviews.corpus.sentence import ParsedSentence
 from structviews.parsing.binarise import binarise
 

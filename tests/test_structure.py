@@ -36,9 +36,8 @@ def imports(path):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}:{node.lineno}: a relative import"
-            targets = [
-                full if (full := f"{node.module}.{alias.name}") in MODULES else node.module for alias in node.names
-            ]
+            full = [f"{node.module}.{alias.name}" for alias in node.names]
+            targets = [each if each in MODULES else node.module for each in full]
         else:
             continue
         yield from ((target, node) for target in targets if target in MODULES)
@@ -46,10 +45,7 @@ def imports(path):
 
 # What is imported only where a function is called. Scoring a task while training imports scikit-learn, which other jobs
 # need not wait for, and the command line's imports may be interrupted.
-LATE = {
-    "structviews.training.loop": {"structviews.training.monitor"},
-    "structviews.__main__": {"structviews.cli.app"},
-}
+LATE = {"structviews.training.loop": {"structviews.training.monitor"}, "structviews.__main__": {"structviews.cli.app"}}
 ARROWS = {
     name: {target for target, _ in imports(path)} - {name} - LATE.get(name, set()) for name, path in MODULES.items()
 }

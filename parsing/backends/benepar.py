@@ -82,19 +82,14 @@ class BeneparParser(Parser):
             ) from None
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "name": "benepar",
-            "version": version("benepar"),
-            "settings": {"language": self.language, "model": self.path.name},
-            "model": hash_files(self.path.parent, [self.path]),
-        }
+        settings = {"language": self.language, "model": self.path.name}
+        model = hash_files(self.path.parent, [self.path])
+        return {"name": "benepar", "version": version("benepar"), "settings": settings, "model": model}
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
         # The network reads ``words``; the trees' leaves are ``escaped_words``, the unchanged tokens.
-        inputs = [
-            self.benepar.InputSentence(words=[surface(token) for token in tokens], escaped_words=list(tokens))
-            for tokens in sentences
-        ]
+        new = self.benepar.InputSentence
+        inputs = [new(words=list(map(surface, tokens)), escaped_words=list(tokens)) for tokens in sentences]
         with errors_of("benepar"):
             trees = list(self.parser.parse_sents(inputs))
         # Some models are not trained to tag.

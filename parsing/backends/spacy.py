@@ -83,12 +83,9 @@ class SpacyParser(Parser):
 
     def describe(self) -> dict[str, Any]:
         meta = self.nlp.meta
-        return {
-            "name": "spacy",
-            "version": library("spacy").__version__,
-            "settings": {"pipeline": f"{meta['lang']}_{meta['name']} {meta['version']}"},
-            "model": hash_files(self.path, [self.path]),
-        }
+        settings = {"pipeline": f"{meta['lang']}_{meta['name']} {meta['version']}"}
+        model = hash_files(self.path, [self.path])
+        return {"name": "spacy", "version": library("spacy").__version__, "settings": settings, "model": model}
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
         from spacy.tokens import Doc  # noqa: PLC0415
@@ -110,13 +107,10 @@ class SpacyParser(Parser):
         tags = tuple(word.tag_ for word in document)
         if not all(tags):
             tags = tuple(word.pos_ for word in document)
-        return sentence(
-            tokens,
-            tags=tags if all(tags) else (),
-            # spaCy's root is its own head.
-            heads=tuple(0 if word.head.i == word.i else word.head.i + 1 for word in document),
-            relations=tuple(word.dep_ for word in document),
-        )
+        # spaCy's root is its own head.
+        heads = tuple(0 if word.head.i == word.i else word.head.i + 1 for word in document)
+        relations = tuple(word.dep_ for word in document)
+        return sentence(tokens, tags=tags if all(tags) else (), heads=heads, relations=relations)
 
     def tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...]]:
         """Tokenise texts with the pipeline's own rules."""

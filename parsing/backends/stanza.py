@@ -47,10 +47,8 @@ class Catalogue:
         package = package or "default"
         packages = self.resources[language]["packages"]
         if package not in packages:
-            raise InputError(
-                f"--parser stanza:{package}: no such package for {language!r}: choose one of "
-                f"{', '.join(sorted(packages))}"
-            )
+            choice = ", ".join(sorted(packages))
+            raise InputError(f"--parser stanza:{package}: no such package for {language!r}: choose one of {choice}")
         models = {**packages[package].get("optional", {}), **packages[package]}
         if PARSER not in models:
             raise InputError(f"--parser stanza:{package}: this package has no parser: choose another")
@@ -119,17 +117,11 @@ class StanzaParser(Parser):
         stanza = library("stanza")
         # stanza logs each sentence that it gives up on; here such sentences are skipped and counted.
         logging.getLogger("stanza").setLevel(logging.CRITICAL)
+        models = {name: self.processors[name] for name in processors if name in self.processors}
+        settings |= {"dir": str(self.folder), "device": self.device, "download_method": None}
         try:
             with offline():
-                return stanza.Pipeline(
-                    self.language,
-                    dir=str(self.folder),
-                    package=None,
-                    processors={name: self.processors[name] for name in processors if name in self.processors},
-                    download_method=None,
-                    device=self.device,
-                    **settings,
-                )
+                return stanza.Pipeline(self.language, package=None, processors=models, **settings)
         except Exception as error:
             raise InputError(f"{self._fault()} ({reason(error)}): {self.remedy}") from None
 
@@ -145,12 +137,9 @@ class StanzaParser(Parser):
         return f"{self.folder / self.language}: stanza {library('stanza').__version__} cannot load its models"
 
     def describe(self) -> dict[str, Any]:
-        return {
-            "name": "stanza",
-            "version": library("stanza").__version__,
-            "settings": {"language": self.language, "models": self.processors},
-            "model": hash_files(self.folder, self.files),
-        }
+        settings = {"language": self.language, "models": self.processors}
+        model = hash_files(self.folder, self.files)
+        return {"name": "stanza", "version": library("stanza").__version__, "settings": settings, "model": model}
 
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
         if not sentences:

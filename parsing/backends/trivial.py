@@ -41,15 +41,10 @@ class TrivialParser(Parser):
         # Seeded with the words, so that a sentence has the same trees in any run, shard and order.
         rng = random.Random(" ".join(tokens))
         heads, (left, right) = SHAPES[self.shape](n, rng)
+        relations = tuple("dep" if head else "root" for head in heads)
         inner = "" if self.shape == "chain" else "X"
-        return ParsedSentence(
-            tokens=tokens,
-            heads=tuple(heads),
-            relations=tuple("dep" if head else "root" for head in heads),
-            left=tuple(left),
-            right=tuple(right),
-            labels=("",) * n + (inner,) * (n - 2) + ("S",) if n > 1 else ("S",),
-        )
+        labels = ("",) * n + (inner,) * (n - 2) + ("S",) if n > 1 else ("S",)
+        return ParsedSentence(tokens, (), tuple(heads), relations, tuple(left), tuple(right), labels)
 
 
 def on_the_word_after(n: int) -> Heads:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from structviews.corpus.format import MANIFEST, Form, Row, encode_shard, new_job
+from structviews.corpus.layout import MANIFEST, Form, Row, encode_shard, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.writer import write_manifest, write_shard

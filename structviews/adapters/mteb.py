@@ -27,11 +27,7 @@ class MTEBEncoder(AbsEncoder):
     """A run as an encoder for ``mteb.evaluate``.
 
     Each text is tokenised, parsed and encoded as one sentence. Tasks of type ``STS`` get the representation for
-    similarity tasks.
-
-    Args:
-        run, parser, representation: see ``Embedder.load``.
-        **kwargs: ``max_tokens``, ``overlong`` and ``precision``; see there, too.
+    similarity tasks. The arguments are those of ``Embedder.load``.
     """
 
     def __init__(
@@ -53,15 +49,10 @@ class MTEBEncoder(AbsEncoder):
         self.mteb_model_meta = ModelMeta.create_empty(fields)
 
     def encode(self, inputs: Any, *, task_metadata: Any, **kwargs: Any) -> np.ndarray:
-        """Vectors ``(n, d)``, float32, of all texts of a data loader.
+        """Vectors ``(n, d)``, float32, of all texts of a data loader, whose batches have them under the key ``text``.
 
-        Args:
-            inputs: batches with lists of strings under the key ``text``.
-            task_metadata: its type selects the representation.
-            **kwargs: ``batch_size`` is used; a ``precision`` other than float32 is refused; the rest is ignored.
-
-        Raises:
-            InputError: if a text is longer than the limit or cannot be parsed.
+        The type in ``task_metadata`` selects the representation. Of the options, ``batch_size`` is used.
+        Raises InputError for a ``precision`` other than float32, or a text that is too long or cannot be parsed.
         """
         if kwargs.get("precision", "float32") != "float32":
             raise InputError(f"precision = {kwargs['precision']}: only float32 is supported: leave it out")

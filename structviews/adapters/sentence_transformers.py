@@ -20,8 +20,7 @@ except ImportError as error:
     ) from None
 
 
-# Key under which ``preprocess`` passes sentences to ``forward``. The trainers recognise columns of sentences by this
-# suffix.
+# Key under which ``preprocess`` passes sentences to ``forward``; trainers know columns of sentences by this suffix.
 SENTENCES = "input_ids"
 
 
@@ -87,8 +86,7 @@ class StructViewsModule(InputModule):
     ) -> Self:
         """Load a saved module, or any run, from a subfolder of a folder or of a repository on the Hub.
 
-        Raises:
-            InputError: if it is not a run, or if a run from the Hub would read other files of this machine.
+        Raises InputError if it is not a run, or if a run from the Hub would read other files of this machine.
         """
         location = (model_name_or_path, subfolder, token, cache_folder, revision, local_files_only)
         run = cls.load_dir_path(*location) or str(Path(model_name_or_path, subfolder))

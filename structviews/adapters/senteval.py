@@ -20,14 +20,10 @@ SIMILARITY = frozenset({"STS12", "STS13", "STS14", "STS15", "STS16"})
 
 
 def prepare(params: dict[str, Any], samples: Iterable[Sequence[str | bytes]]) -> None:
-    """Encode the sentences of a task.
+    """Encode the sentences of a task, lists of tokens (bytes for SNLI and the image captions).
 
-    Args:
-        params: SentEval's parameters, with the run under ``embedder``; the vectors are added to it.
-        samples: the task's sentences as lists of tokens (bytes for SNLI and the image captions).
-
-    Raises:
-        InputError: if ``params`` has no embedder, or a sentence cannot be encoded.
+    SentEval's ``params`` have the run under ``embedder``; the vectors are added to them. Raises InputError if they have
+    no embedder, or a sentence cannot be encoded.
     """
     embedder = params.get("embedder")
     if not isinstance(embedder, Embedder):
@@ -45,8 +41,7 @@ def prepare(params: dict[str, Any], samples: Iterable[Sequence[str | bytes]]) ->
 def batcher(params: dict[str, Any], batch: Iterable[Sequence[str | bytes]]) -> np.ndarray:
     """Vectors ``(n, d)``, float32, of ``n`` sentences that ``prepare`` has encoded.
 
-    Raises:
-        InputError: if one of them was not prepared.
+    Raises InputError if one of them was not prepared.
     """
     rows = params.get("rows", {})
     try:

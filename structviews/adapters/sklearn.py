@@ -66,8 +66,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Iterable[Sentence], y: Any = None) -> Self:  # noqa: N803 - scikit-learn's own name for it
         """Load the run.
 
-        Raises:
-            InputError: if ``run`` is not a run or does not have this representation, or ``X`` is not sentences.
+        Raises InputError if ``run`` is not a run or does not have this representation, or ``X`` is not sentences.
         """
         listed(X)
         self.checksum_ = model_checksum(run_folder(self.run))
@@ -75,13 +74,9 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def transform(self, X: Iterable[Sentence]) -> np.ndarray:  # noqa: N803
-        """Vectors ``(n, d)``, float32.
+        """Vectors ``(n, d)``, float32, of sentences as a list, a table column or a one-dimensional array.
 
-        Args:
-            X: raw strings, lists of tokens or parsed sentences, as a list, a table column or a one-dimensional array.
-
-        Raises:
-            InputError: if ``X`` is not sentences, one is too long or cannot be parsed, or the run has changed.
+        Raises InputError if ``X`` is not sentences, one is too long or cannot be parsed, or the run has changed.
         """
         return self._embedder().encode(listed(X), self.batch_size)
 

@@ -42,23 +42,16 @@ class WordIds:
     A word table then reads each distinct row once, and its gradient has one row for it. Encoders likewise
     compute whatever depends only on the word once. In running text, a batch of hundreds of sentences has about a
     quarter as many distinct words as words.
-
-    Attributes:
-        distinct: ``(U,)`` the ids that occur, ascending.
-        inverse: ``(n,)`` index of each word's id in ``distinct``.
-        places: ``(n,)`` indices of the words, sorted by id.
-        starts: ``(U,)`` start of each id in ``places``.
-        further: ``(further, d)`` vectors of the last of ``distinct``, which are beyond the word table: the words of a
-            vector file, in its dimensions; None if there are none.
-        dependency, labelled, constituency: these words as nodes of the batch's trees, if it has them; or those trees
-            themselves with equal subtrees merged.
     """
 
-    distinct: Tensor
-    inverse: Tensor
-    places: Tensor
-    starts: Tensor
+    distinct: Tensor  # (U,) the ids that occur, ascending
+    inverse: Tensor  # (n,) index of each word's id in `distinct`
+    places: Tensor  # (n,) indices of the words, sorted by id
+    starts: Tensor  # (U,) start of each id in `places`
+    # (further, d) vectors of the last of `distinct`, which are beyond the word table: of words of a vector file, in its
+    # dimensions.
     further: Tensor | None = None
+    # These words as nodes of the batch's trees, if it has them; or those trees with equal subtrees merged.
     dependency: NodeRows | SharedFamilies | None = None
     labelled: NodeRows | SharedFamilies | None = None
     constituency: NodeRows | SharedPairs | None = None
@@ -100,19 +93,12 @@ MERGED: dict[str, Callable[..., Any]] = {
 
 
 class Packing(NamedTuple):
-    """The words of a batch in the packed order of PyTorch's recurrent layers.
+    """The words of a batch in the packed order of PyTorch's recurrent layers."""
 
-    Attributes:
-        order: ``(n,)`` word indices step by step, longer sentences first.
-        rank: ``(n,)`` position of each word in ``order``.
-        sizes: number of sentences at each step, on the CPU, as ``PackedSequence`` expects.
-        sentence: ``(B,)`` position of each sentence in the order by length.
-    """
-
-    order: Tensor
-    rank: Tensor
-    sizes: Tensor
-    sentence: Tensor
+    order: Tensor  # (n,) word indices step by step, longer sentences first
+    rank: Tensor  # (n,) position of each word in `order`
+    sizes: Tensor  # number of sentences at each step, on the CPU, as `PackedSequence` expects
+    sentence: Tensor  # (B,) position of each sentence in the order by length
 
 
 def packed(lengths: Array, device: torch.device) -> Packing:
@@ -130,37 +116,25 @@ def packed(lengths: Array, device: torch.device) -> Packing:
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences as word ids and tree structure.
+    """Sentences as word ids and tree structure."""
 
-    Attributes:
-        ids: word ids by channel.
-        lengths: ``(B,)`` number of words of each sentence, on the CPU.
-        document: ``(B,)`` document of each sentence.
-        position: ``(B,)`` index of each sentence in its document.
-        dependency, labelled, constituency: the trees, if a view needs them; where equal subtrees are merged they are in
-            ``ids``, as a vocabulary decides which words are equal.
-        same: ``(B,)`` integers, equal for sentences with equal tokens, if an objective needs them.
-        pieces: what a pretrained encoder reads of the sentences, on the CPU, if a view needs it.
-        teacher: ``(B, T)`` vectors of the sentences by a teacher, float16, if an objective needs them; a perturbed
-            sentence has that of its source.
-        source: ``(B,)`` row of the sentence that each was made of, -1 for most; None if none was perturbed.
-        changed: ``(B,)`` whether it has another meaning than that; None if none was perturbed.
-        device: device of the tensors.
-    """
-
-    ids: dict[str, WordIds]
-    lengths: Array
-    document: Tensor
-    position: Tensor
+    ids: dict[str, WordIds]  # word ids by channel
+    lengths: Array  # (B,) number of words of each sentence, on the CPU
+    document: Tensor  # (B,) document of each sentence
+    position: Tensor  # (B,) index of each sentence in its document
+    # The trees, if a view needs them; where equal subtrees are merged they are in `ids`, as a vocabulary decides which
+    # words are equal.
     dependency: TreeBatch | None = None
     labelled: TreeBatch | None = None
     constituency: TreeBatch | None = None
-    same: Tensor | None = None
-    pieces: SentencePieces | None = None
+    same: Tensor | None = None  # (B,) integers, equal for sentences with equal tokens, if an objective needs them
+    pieces: SentencePieces | None = None  # what a pretrained encoder reads, on the CPU, if a view needs it
+    # (B, T) vectors of the sentences by a teacher, float16, if an objective needs them; a perturbed sentence has that
+    # of its source.
     teacher: Tensor | None = None
-    source: Tensor | None = None
-    changed: Tensor | None = None
-    device: torch.device = field(default=torch.device("cpu"))
+    source: Tensor | None = None  # (B,) row of the sentence that each was made of, -1 for most; None if of none
+    changed: Tensor | None = None  # (B,) whether it has another meaning than that; None if none was perturbed
+    device: torch.device = field(default=torch.device("cpu"))  # of the tensors
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -218,16 +192,10 @@ def collate(
         columns["relations"] = relation_numbers(chain.from_iterable(s.relations for s in sentences))
     if "left" in columns:
         columns["const_height"] = heights(constituency_parents(columns["left"], columns["right"], lengths))
-    return assemble(
-        {name: WordIds.of(*vocabulary.look_up(words)) for name, vocabulary in vocabularies.items()},
-        lengths,
-        np.arange(len(sentences)),
-        np.zeros(len(sentences)),
-        needs,
-        columns,
-        pieces=aligner.read(words) if aligner else None,
-        merged=merged,
-    )
+    ids = {name: WordIds.of(*vocabulary.look_up(words)) for name, vocabulary in vocabularies.items()}
+    document, position = np.arange(len(sentences)), np.zeros(len(sentences))
+    pieces = aligner.read(words) if aligner else None
+    return assemble(ids, lengths, document, position, needs, columns, pieces, merged)
 
 
 def assemble(
@@ -250,6 +218,7 @@ def assemble(
     kinds = [kind for kind in SCHEDULES if kind in needs]
     arrays = {kind: (*(columns[name] for name in COLUMNS[kind]), lengths) for kind in kinds}
     trees: dict[str, Any] = {} if merged else {kind: SCHEDULES[kind](*arrays[kind]) for kind in kinds}
+    others |= {"document": document.astype(np.int64), "position": position.astype(np.int64)}
     tensors: dict[str, Any] = {name: to_tensor(array) for name, array in others.items() if array is not None}
     over_trees = {}  # the words with their rows as nodes of these trees, or with the trees merged
     for name, words in ids.items():
@@ -258,12 +227,4 @@ def assemble(
             kind: MERGED[kind](*arrays[kind], *own) if merged else node_rows(trees[kind], *own) for kind in kinds
         }
         over_trees[name] = replace(words, **rows)
-    return Batch(
-        ids=over_trees,
-        lengths=lengths,
-        document=to_tensor(document.astype(np.int64)),
-        position=to_tensor(position.astype(np.int64)),
-        **trees,
-        pieces=pieces,
-        **tensors,
-    )
+    return Batch(ids=over_trees, lengths=lengths, **trees, pieces=pieces, **tensors)

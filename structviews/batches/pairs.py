@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from structviews.corpus.format import PERTURBED
+from structviews.corpus.layout import PERTURBED
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.runtime.arrays import Array, mix

@@ -27,24 +27,15 @@ T = TypeVar("T")
 
 
 class Shard(NamedTuple):
-    """One shard's columns as NumPy arrays on the memory map, and the ids of its words.
+    """One shard's columns as NumPy arrays on the memory map, and the ids of its words."""
 
-    Attributes:
-        document, position: ``(rows,)`` each.
-        columns: the list columns: the values of all rows, and where those of each row start ``(rows + 1,)``.
-        words: the words in the shard's dictionary.
-        ids: for each channel whose words do not depend on their sentence, the ids of these words.
-        hashes: hashes of these words; empty unless duplicates are needed.
-        relations: the numbers of the relations in the shard's dictionary; empty unless they are needed.
-    """
-
-    document: Array
-    position: Array
-    columns: dict[str, tuple[Array, Array]]
-    words: list[str]
-    ids: dict[str, Array]
-    hashes: Array
-    relations: Array
+    document: Array  # (rows,)
+    position: Array  # (rows,)
+    columns: dict[str, tuple[Array, Array]]  # lists: values of all rows, and where those of each row start (rows + 1,)
+    words: list[str]  # the words in the shard's dictionary
+    ids: dict[str, Array]  # for each channel whose words do not depend on their sentence, the ids of these words
+    hashes: Array  # hashes of these words; empty unless duplicates are needed
+    relations: Array  # the numbers of the relations in the shard's dictionary; empty unless they are needed
 
 
 class Run(NamedTuple):

@@ -39,65 +39,36 @@ _SIDES, _ORDER = np.array([2, 1]), np.array([1, 0, 2, 3])
 
 
 class Level(NamedTuple):
-    """A level above the leaves.
+    """A level above the leaves."""
 
-    Attributes:
-        nodes: its nodes, a slice of the sorted order.
-        inner: the same slice, counted from the first inner node.
-        edges: the edges to its children.
-        siblings: number of its nodes with at least 1, 2, ... children, decreasing; empty for binary
-            trees, whose edges come in pairs.
-        counts: ``siblings`` as a tensor that ends with 0.
-        parent: ``(K,)`` parent of each of its K children, numbered within the level.
-        sides: for binary trees, the numbers of left and of right children among its nodes.
-    """
-
-    nodes: slice
-    inner: slice
-    edges: slice
-    siblings: list[int]
-    counts: Tensor
-    parent: Tensor
-    sides: list[int]
+    nodes: slice  # its nodes, a slice of the sorted order
+    inner: slice  # the same slice, counted from the first inner node
+    edges: slice  # the edges to its children
+    siblings: list[int]  # numbers of its nodes with at least 1, 2, ... children, decreasing; empty for binary trees
+    counts: Tensor  # `siblings` as a tensor that ends with 0
+    parent: Tensor  # (K,) parent of each of its K children, numbered within the level
+    sides: list[int]  # for binary trees, the numbers of left and of right children among its nodes
 
 
 @dataclass(frozen=True)
 class TreeBatch:
-    """Structure of the trees of a batch; nodes are numbered in sorted order unless stated otherwise.
+    """Structure of the trees of a batch; nodes are numbered in sorted order unless stated otherwise."""
 
-    Attributes:
-        rank: ``(N,)`` sorted position of each node, nodes being in the order of the sentences.
-        words: ``(n,)`` word, in text order, of each node that has one: all nodes of dependency
-            trees, the leaves of constituency trees.
-        levels: start of each level, and the end; level 0 holds the leaves.
-        n_leaves, n_edges: the numbers of leaves and of edges.
-        roots: ``(B,)`` root of each sentence.
-        parent: ``(N,)`` parent of each node, -1 for a root.
-        children: ``(E,)`` child of each edge.
-        slot: ``(N,)`` the edge to each node; E + b for the root of sentence b.
-        edges: start of the edges below each level, and the end.
-        siblings: by level, see ``Level``.
-        counts: ``(levels, maximum number of children + 1)`` ``siblings``, padded with zeros.
-        parent_row: ``(E,)`` parent of each edge, numbered within its level.
-        sides: by level, see ``Level``; empty unless the trees are binary: each inner node has a left and a right child.
-        labels: ``(n,)`` label of each word, in text order, see ``corpus.relations``; None unless trees are labelled.
-    """
-
-    rank: Tensor
-    words: Tensor
-    levels: list[int]
-    n_leaves: int
-    n_edges: int
-    roots: Tensor
-    parent: Tensor
-    children: Tensor
-    slot: Tensor
-    edges: list[int]
-    siblings: list[list[int]]
-    counts: Tensor
-    parent_row: Tensor
-    sides: list[list[int]] = field(default_factory=list)
-    labels: Tensor | None = None
+    rank: Tensor  # (N,) sorted position of each node, nodes being in the order of the sentences
+    words: Tensor  # (n,) word, in text order, of each node of dependency trees, of each leaf of constituency trees
+    levels: list[int]  # start of each level, and the end; level 0 holds the leaves
+    n_leaves: int  # number L of leaves
+    n_edges: int  # number E of edges
+    roots: Tensor  # (B,) root of each sentence
+    parent: Tensor  # (N,) parent of each node, -1 for a root
+    children: Tensor  # (E,) child of each edge
+    slot: Tensor  # (N,) the edge to each node; E + b for the root of sentence b
+    edges: list[int]  # start of the edges below each level, and the end
+    siblings: list[list[int]]  # by level, see `Level`
+    counts: Tensor  # (levels, maximum number of children + 1) `siblings`, padded with zeros
+    parent_row: Tensor  # (E,) parent of each edge, numbered within its level
+    sides: list[list[int]] = field(default_factory=list)  # by level, see `Level`; empty unless the trees are binary
+    labels: Tensor | None = None  # (n,) label of each word, in text order, see `corpus.relations`; None without labels
 
     def __len__(self) -> int:
         """The number N of nodes."""
@@ -118,20 +89,13 @@ class Pairs:
     """The distinct pairs of a word and its label, which are to labelled trees what distinct words are to others.
 
     Shapes: P pairs, L possible labels.
-
-    Attributes:
-        words: ``(P,)`` distinct word of each, ascending.
-        labels: ``(P,)`` its label.
-        word_starts: ``(U,)`` start of each word's pairs.
-        by_label: ``(P,)`` the pairs sorted by label.
-        label_starts: ``(L,)`` start of each label in ``by_label``.
     """
 
-    words: Tensor
-    labels: Tensor
-    word_starts: Tensor
-    by_label: Tensor
-    label_starts: Tensor
+    words: Tensor  # (P,) distinct word of each, ascending
+    labels: Tensor  # (P,) its label
+    word_starts: Tensor  # (U,) start of each word's pairs
+    by_label: Tensor  # (P,) the pairs sorted by label
+    label_starts: Tensor  # (L,) start of each label in `by_label`
 
     def __len__(self) -> int:
         return len(self.words)
@@ -142,14 +106,9 @@ def paired(words: Array, labels: Array, n_distinct: int) -> tuple[Pairs, Array]:
     n_labels = prod(LABELS)
     distinct, of_words, _, _ = group(words * n_labels + labels, n_distinct * n_labels)
     word, label = np.divmod(distinct, n_labels)
-    arrays = (
-        word,
-        label,
-        starts_of(np.bincount(word, minlength=n_distinct)),
-        stable_argsort(label),
-        starts_of(np.bincount(label, minlength=n_labels)),
-    )
-    return Pairs(*map(to_tensor, arrays)), of_words
+    word_starts = starts_of(np.bincount(word, minlength=n_distinct))
+    label_starts = starts_of(np.bincount(label, minlength=n_labels))
+    return Pairs(*map(to_tensor, (word, label, word_starts, stable_argsort(label), label_starts))), of_words
 
 
 @dataclass(frozen=True)
@@ -158,29 +117,17 @@ class NodeRows:
 
     The distinct leaves come first, sorted by word; for binary trees first left children, then right children,
     then roots. The inner nodes follow in sorted order.
-
-    Attributes:
-        of_nodes: ``(N,)`` row of each node.
-        words: index of the distinct word of each row that has one: ``(R,)`` for dependency trees, ``(L,)`` for
-            constituency trees.
-        by_word: the same rows sorted by word.
-        word_starts: ``(U,)`` start of each distinct word in ``by_word``.
-        leaves: ``(leaves,)`` the leaf nodes sorted by row.
-        leaf_starts: ``(L,)`` start of each row in ``leaves``.
-        n_leaves: the number L of distinct leaves.
-        sides: for binary trees, the numbers of left and of right children among the distinct leaves.
-        pairs: for labelled trees, which have these in place of distinct words wherever words are mentioned here.
     """
 
-    of_nodes: Tensor
-    words: Tensor
-    by_word: Tensor
-    word_starts: Tensor
-    leaves: Tensor
-    leaf_starts: Tensor
-    n_leaves: int
-    sides: list[int]
-    pairs: Pairs | None = None
+    of_nodes: Tensor  # (N,) row of each node
+    words: Tensor  # distinct word of each row that has one: (R,) for dependency trees, (L,) for constituency trees
+    by_word: Tensor  # the same rows sorted by word
+    word_starts: Tensor  # (U,) start of each distinct word in `by_word`
+    leaves: Tensor  # (leaves,) the leaf nodes sorted by row
+    leaf_starts: Tensor  # (L,) start of each row in `leaves`
+    n_leaves: int  # the number L of distinct leaves
+    sides: list[int]  # for binary trees, the numbers of left and of right children among the distinct leaves
+    pairs: Pairs | None = None  # of labelled trees, which have these in place of all the distinct words above
 
     def at(self, level: Level) -> slice:
         """The rows of a level above the leaves."""
@@ -193,13 +140,7 @@ def blocks(start: int, stop: int, size: int) -> Iterator[slice]:
 
 
 def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
-    """The rows of a batch of trees, on the CPU.
-
-    Args:
-        trees: the structure.
-        words: ``(n,)`` index of each word among the distinct words, in text order.
-        n_distinct: number of distinct words.
-    """
+    """The rows of a batch of trees, on the CPU; ``words (n,)`` are numbers of distinct words, in text order."""
     pairs = None
     if trees.labels is not None:
         pairs, words = paired(words, trees.labels.numpy(), n_distinct)
@@ -318,55 +259,35 @@ def _fields(
 
 @dataclass(frozen=True)
 class SharedTrees:
-    """What both kinds of trees have.
+    """What both kinds of trees have."""
 
-    Attributes:
-        levels: first row of each level, and the end; level 0 holds the leaves.
-        of_nodes: ``(N,)`` row of each node, nodes being in the order of the sentences.
-        roots: ``(B,)`` row of each sentence's root.
-        words: distinct word of each row that has one: ``(L,)`` in binary trees, else ``(R,)``.
-        children: ``(K,)`` rows of the children, those of one parent adjacent; in binary trees the left one first.
-        starts: ``(I + 1,)`` start of each inner row's children, and the end.
-        pairs: see ``NodeRows``.
-    """
-
-    levels: list[int]
-    of_nodes: Tensor
-    roots: Tensor
-    words: Tensor
-    children: Tensor
-    starts: Tensor
-    pairs: Pairs | None = field(default=None, kw_only=True)
+    levels: list[int]  # first row of each level, and the end; level 0 holds the leaves
+    of_nodes: Tensor  # (N,) row of each node, nodes being in the order of the sentences
+    roots: Tensor  # (B,) row of each sentence's root
+    words: Tensor  # distinct word of each row that has one: (L,) in binary trees, else (R,)
+    children: Tensor  # (K,) rows of the children, those of one parent adjacent; in binary trees the left one first
+    starts: Tensor  # (I + 1,) start of each inner row's children, and the end
+    pairs: Pairs | None = field(default=None, kw_only=True)  # see `NodeRows`
 
 
 @dataclass(frozen=True)
 class SharedPairs(SharedTrees):
-    """Binary trees; row u < U is the leaf of the distinct word u.
+    """Binary trees; row u < U is the leaf of the distinct word u."""
 
-    Attributes:
-        leaves: for either side, the words ``(S,)`` that are a child on this side, ascending.
-        places: ``(2, I)`` the place among these of each child that is a leaf.
-        inner: for each level above the leaves, and either side, the first and the end of the rows whose child on this
-            side is an inner node, counted from the level's first row. Rows with only a left one come first, then those
-            with two, with only a right one, and with none.
-    """
-
-    leaves: tuple[Tensor, Tensor]
-    places: Tensor
+    leaves: tuple[Tensor, Tensor]  # for either side, the words (S,) that are a child on this side, ascending
+    places: Tensor  # (2, I) the place among these of each child that is a leaf
+    # For each level above the leaves, and either side, the first and the end of the rows whose child on this side is
+    # an inner node, counted from the level's first row. Rows with only a left one come first, then those with two, with
+    # only a right one, and with none.
     inner: list[list[tuple[int, int]]]
 
 
 @dataclass(frozen=True)
 class SharedFamilies(SharedTrees):
-    """Dependency trees.
+    """Dependency trees."""
 
-    Attributes:
-        head_words: ``(K,)`` distinct word of each child's parent.
-        n_children: for each level above the leaves the number of its rows that have a parent; they come first.
-    """
-
-    head_words: Tensor
-    n_children: list[int]
+    head_words: Tensor  # (K,) distinct word of each child's parent
+    n_children: list[int]  # for each level above the leaves, number of its rows that have a parent; they come first
 
 
 def shared_constituency(
@@ -434,9 +355,8 @@ def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array
         for start, stop in pairwise(bounds[1:]):
             below = mix(subtree[child[starts[start] : starts[stop - 1] + counts[stop - 1]]].astype(np.uint64))
             # Of two different subtrees of this level, one pair in 2 ** 64 would have equal sums.
-            sums = np.add.reduceat(below, starts[start:stop] - starts[start]) + mix(
-                (~of_node[start:stop]).astype(np.uint64)
-            )
+            sums = np.add.reduceat(below, starts[start:stop] - starts[start])
+            sums += mix((~of_node[start:stop]).astype(np.uint64))
             _, first, inverse = np.unique(sums, return_index=True, return_inverse=True)
             subtree[start:stop] = own[start + first][inverse]
     distinct = n_leaves + np.flatnonzero(subtree[n_leaves:] == own[n_leaves:])

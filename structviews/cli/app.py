@@ -30,12 +30,8 @@ UsageError: Any = BadParameter.__base__
 # The environment variable that asks for tracebacks; worker processes inherit it.
 TRACEBACK = "STRUCTVIEWS_TRACEBACK"
 # How a missing package is installed, where its name does not say so.
-EVAL = "pip install 'structviews[eval]'"
-REMEDIES = {
-    "torch": "pip install torch, without a GPU with --index-url https://download.pytorch.org/whl/cpu",
-    "sklearn": EVAL,
-    "scipy": EVAL,
-}
+EVAL, CPU = "pip install 'structviews[eval]'", "--index-url https://download.pytorch.org/whl/cpu"
+REMEDIES = {"torch": f"pip install torch, without a GPU with {CPU}", "sklearn": EVAL, "scipy": EVAL}
 LONGEST = 300  # characters of an unforeseen error's message
 
 

@@ -52,7 +52,7 @@ def parse_text(
             "a file of bracketed trees, or both."
         ),
     ] = None,
-    out: Annotated[Path | None, Option("-o", "--out", help="Folder to write.", show_default="SOURCE.parsed")] = None,
+    out: Annotated[Path | None, options.out_option("Folder to write.", "SOURCE.parsed")] = None,
     senteval: options.Senteval = None,
     probing: options.Probing = None,
     tasks: options.Tasks = "",
@@ -156,9 +156,7 @@ def parse_into(out: Path, source: list[str], how: Mapping[str, Any], **settings:
 @app.command("perturb")
 def perturb_corpus(
     corpus: options.Corpus,
-    out: Annotated[
-        Path | None, Option("-o", "--out", help="Folder to write.", show_default="CORPUS-perturbed.parsed")
-    ] = None,
+    out: Annotated[Path | None, options.out_option("Folder to write.", "CORPUS-perturbed.parsed")] = None,
     rules: Annotated[
         str, Option(help="Comma-separated rules, such as passive,negated.", show_default="all that train")
     ] = "",
@@ -325,9 +323,7 @@ def describe_corpus(
 @corpus_app.command("export")
 def export_corpus(
     corpus: options.Corpus,
-    out: Annotated[
-        Path | None, Option("-o", "--out", help="Path of the files to write, without extension.", show_default="CORPUS")
-    ] = None,
+    out: Annotated[Path | None, options.out_option("Path of the files to write, without extension.", "CORPUS")] = None,
 ) -> None:
     """Write CoNLL-U and bracketed trees.
 

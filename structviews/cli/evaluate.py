@@ -34,7 +34,7 @@ def encode_sentences(
     source: Annotated[
         Path | None, Argument(help="Text with one sentence per line.", show_default="standard input")
     ] = None,
-    out: Annotated[Path | None, Option("-o", "--out", help="File to write.", show_default="standard output")] = None,
+    out: Annotated[Path | None, options.out_option("File to write.", "standard output")] = None,
     tokenised: options.Tokenised = False,
     skip_blank: Annotated[
         bool, Option("--skip-blank", help="Skip blank lines, as between documents: they get no row.")
@@ -180,9 +180,7 @@ def evaluate_runs(
         Path | None, Option(help="The tasks' trees, from parse --senteval.", show_default="parse with the run's parser")
     ] = None,
     vectors: External = None,
-    out: Annotated[
-        Path | None, Option("-o", "--out", help="Run folder for the scores of --vectors.", show_default="runs/X")
-    ] = None,
+    out: Annotated[Path | None, options.out_option("Run folder for the scores of --vectors.", "runs/X")] = None,
     save_vectors: Annotated[Path | None, Option(help="Folder to save the vectors and their sentences in.")] = None,
     view: Annotated[str, Option(help="Score only this view.", show_default="all views")] = "",
     transductive: FittedOn = None,

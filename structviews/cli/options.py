@@ -46,6 +46,11 @@ def loaded(run: Path, progress: "Bar", precision: str = "auto", similarity: bool
     return embedder.for_similarity() if similarity else embedder
 
 
+def out_option(help: str, show_default: str | bool = True) -> Any:
+    """The option for what to write, the same in all commands."""
+    return Option("-o", "--out", help=help, show_default=show_default)
+
+
 NAME_ONE = "name one of them"
 ONLY = "the only *.parsed here"
 Corpus = Annotated[
@@ -57,9 +62,10 @@ Sentences = Annotated[
         "--corpus", default_factory=only_corpus, help="Sentences: one per line, or a parsed corpus.", show_default=ONLY
     ),
 ]
-NewFolder = Annotated[Path, Option("-o", "--out", help="Folder to create.")]
+NewFolder = Annotated[Path, out_option("Folder to create.")]
 Tokenised = Annotated[bool, Option("--tokenised", help="Input is already tokenised (separated by white space).")]
 ForSimilarity = Annotated[bool, Option("--similarity", help="Use the run's vectors for similarity tasks.")]
+ConfigFile = Annotated[Path | None, Option(help="Settings from a config.toml; flags override them.")]
 Labels = Annotated[Path | None, Option(help="Labels to colour by: one per line of the corpus's text.")]
 
 # Which tasks.

@@ -8,7 +8,7 @@ from typer import Argument, Option, Typer
 
 from structviews.cli import options
 from structviews.cli.console import errors, resuming, say, suggest, typeable
-from structviews.cli.setting_flags import NO_FLAGS, ConfigFile, HelpAll, TrainCommand, train_flags, with_flags
+from structviews.cli.setting_flags import NO_FLAGS, HelpAll, TrainCommand, train_flags, with_flags
 from structviews.runs import RUNS
 from structviews.runtime.terminal import rate_bar
 from structviews.runtime.wording import counted
@@ -46,7 +46,7 @@ def make_a_baseline(
     kind: Annotated[
         str, Argument(help="average, tfidf, sif, up, all-but-the-top, random, or sentence-transformers:PATH.")
     ],
-    out: Annotated[Path | None, Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
+    out: Annotated[Path | None, options.out_option("Folder to create.", "runs/NAME")] = None,
     corpus: Annotated[
         Path | None,
         Option(help="Parsed corpus.", show_default="the only *.parsed here; none for a sentence-transformers model"),
@@ -72,9 +72,9 @@ def make_a_baseline(
 def sweep_views(
     views: Annotated[list[str], Option(help="Comma-separated views; give once per set.")],
     seeds: Annotated[int, Option(help="Number of seeds: train each set with seeds 1, 2, ...")] = 3,
-    out: Annotated[Path, Option("-o", "--out", help="Folder for the runs.")] = RUNS / "sweep",
+    out: Annotated[Path, options.out_option("Folder for the runs.")] = RUNS / "sweep",
     device: options.Device = "",
-    config: ConfigFile = None,
+    config: options.ConfigFile = None,
     help_all: HelpAll = False,
     flags: Mapping[str, Any] = NO_FLAGS,
 ) -> None:
@@ -124,19 +124,16 @@ def expand_vocabulary(
 
     with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
         report = expand(run, vectors, progress)
-    lines = [f"{run}: added {counted(report.n_new, 'word')} from {vectors}"]
-    lines += [
-        f"  {fit.view}: R^2 {fit.r2:.3f} on {counted(report.n_shared, 'shared word')}; "
-        f"{fit.r2_left_out:.3f} on a held-out tenth"
-        for fit in report.fits
-    ]
-    say("\n".join(lines))
+    say(f"{run}: added {counted(report.n_new, 'word')} from {vectors}")
+    words = counted(report.n_shared, "shared word")
+    for fit in report.fits:
+        say(f"  {fit.view}: R^2 {fit.r2:.3f} on {words}; {fit.r2_left_out:.3f} on a held-out tenth")
 
 
 @runs_app.command("words")
 def write_words(
     run: options.Run,
-    out: Annotated[Path, Option("-o", "--out", help="File to write, in word2vec's format: binary if it ends in .bin.")],
+    out: Annotated[Path, options.out_option("File to write, in word2vec's format: binary if it ends in .bin.")],
 ) -> None:
     """Write a run's fixed word vectors to a file, for the training of other runs.
 
@@ -158,7 +155,7 @@ def write_words(
 def project_sentences(
     run: options.Run,
     corpus: options.Sentences,
-    out: Annotated[Path, Option("-o", "--out", help="Picture to write: .png, .svg, or .html with the sentences.")],
+    out: Annotated[Path, options.out_option("Picture to write: .png, .svg, or .html with the sentences.")],
     labels: options.Labels = None,
     max_sentences: Annotated[int, Option(min=3, help="Draw at most this many sentences, evenly spaced.")] = 2000,
     tokenised: options.Tokenised = False,

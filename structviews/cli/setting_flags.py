@@ -22,7 +22,6 @@ from structviews.views import VIEWS
 NO_FLAGS: Mapping[str, Any] = {}
 HELP_ALL = "--help-all"
 HelpAll = Annotated[bool, Option(HELP_ALL, help="Show all flags, with rare ones and those of each objective and view.")]
-ConfigFile = Annotated[Path | None, Option(help="Settings from a config.toml; flags override them.")]
 # Key under which a context keeps the flags of views and objectives.
 COMPONENTS = "structviews.components"
 
@@ -30,6 +29,8 @@ COMPONENTS = "structviews.components"
 def flag(setting: Setting, panel: str | None = None, default: str | None = None) -> inspect.Parameter:
     """A command's parameter for a setting, None where the flag is not given; the help shows its or another default."""
     shown = default or setting.show_default
+    if shown is None and "/" in setting.flags:  # the flag for what is true, and the one for what is not
+        shown = setting.flags.split("/")[not setting.default].removeprefix("--")
     if shown is None:
         names = setting.default if isinstance(setting.default, tuple) else [setting.default]
         shown = ",".join(str(name) for name in names if name not in ("", False, MISSING))

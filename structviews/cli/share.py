@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from typer import Argument, Option, Typer
 
 from structviews.cli.console import console, errors, inform, resuming, say, stages, write
-from structviews.cli.options import ForSimilarity, Labels, Precision, Run, Runs, Tokenised, lines_of
+from structviews.cli.options import ForSimilarity, Labels, Precision, Run, Runs, Tokenised, lines_of, out_option
 from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
@@ -20,7 +20,7 @@ app = Typer()
 @app.command("report")
 def report_on_runs(
     runs: Runs,
-    out: Annotated[Path, Option("-o", "--out", help="Page to write.")] = Path("report.html"),
+    out: Annotated[Path, out_option("Page to write.")] = Path("report.html"),
     corpus: Annotated[
         Path | None, Option(help="Sentences to show: one per line, or a parsed corpus.", show_default="the runs'")
     ] = None,
@@ -131,7 +131,7 @@ def push_run(
 @app.command("pull")
 def pull_run(
     repo: Annotated[str, Argument(help=f"Repository on the Hugging Face Hub, OWNER/NAME{or_bundled()}.")],
-    out: Annotated[Path | None, Option("-o", "--out", help="Folder to create.", show_default="runs/NAME")] = None,
+    out: Annotated[Path | None, out_option("Folder to create.", "runs/NAME")] = None,
     revision: Annotated[
         str | None, Option(help="Branch, tag or commit of the repository.", show_default="the newest commit")
     ] = None,
@@ -151,9 +151,7 @@ def pull_run(
 
 @app.command("demo")
 def demonstrate(
-    folder: Annotated[Path, Option("-o", "--out", help="Working folder; created if missing.")] = Path(
-        "structviews-demo"
-    ),
+    folder: Annotated[Path, out_option("Working folder; created if missing.")] = Path("structviews-demo"),
 ) -> None:
     """Compare four pairs of views on Python's documentation.
 

@@ -163,7 +163,7 @@ def make_probing_tasks(
 
 @tasks_app.command("sentences")
 def write_sentences_of_tasks(
-    out: Annotated[Path, Option("-o", "--out", help="Text file to write.")],
+    out: Annotated[Path, options.out_option("Text file to write.")],
     senteval: options.Senteval = None,
     probing: options.Probing = None,
     tasks: options.Tasks = "",

@@ -9,15 +9,7 @@ from typer import Argument, Option, Typer
 from structviews.cli import options
 from structviews.cli.console import console, errors, explain, inform, resuming, say, suggest, typeable, write
 from structviews.cli.corpora import Parser
-from structviews.cli.setting_flags import (
-    NO_FLAGS,
-    ConfigFile,
-    HelpAll,
-    TrainCommand,
-    chosen_flags,
-    train_flags,
-    with_flags,
-)
+from structviews.cli.setting_flags import NO_FLAGS, HelpAll, TrainCommand, chosen_flags, train_flags, with_flags
 from structviews.errors import InputError
 from structviews.runs import RUNS
 from structviews.runtime.terminal import Table, rate_bar
@@ -34,7 +26,7 @@ app = Typer()
 @app.command("train", cls=TrainCommand)
 @with_flags(train_flags())
 def train_views(
-    config: ConfigFile = None,
+    config: options.ConfigFile = None,
     recipe: Annotated[
         str | None, Option(help="Settings of a paper's model (see structviews recipes); flags override them.")
     ] = None,
@@ -148,11 +140,9 @@ def learn_word_vectors(
     corpus: options.Corpus,
     out: Annotated[
         Path,
-        Option(
-            "-o",
-            "--out",
-            help="File to write, in word2vec's format: binary if it ends in .bin, else text. With --subwords it must "
-            "end in .bin, and has fastText's format.",
+        options.out_option(
+            "File to write, in word2vec's format: binary if it ends in .bin, else text. With --subwords it must end in "
+            ".bin, and has fastText's format."
         ),
     ],
     teacher: Annotated[
@@ -238,7 +228,7 @@ def reproduce_a_row(
     ] = None,
     parser: Parser = "builtin",
     out: Annotated[
-        Path, Option("-o", "--out", help="Folder for all that is made; recipes with the same folder share it.")
+        Path, options.out_option("Folder for all that is made; recipes with the same folder share it.")
     ] = Path("reproduced"),
     device: options.Device = "",
     dry_run: Annotated[bool, Option("--dry-run", help="Only say what is left to do.")] = False,

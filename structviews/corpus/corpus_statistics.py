@@ -12,7 +12,7 @@ from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from structviews.corpus.format import Form, reasons
+from structviews.corpus.layout import Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, numbers, sizes, strings
 from structviews.runtime.arrays import Array

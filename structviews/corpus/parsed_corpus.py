@@ -13,23 +13,8 @@ from typing import Any, NotRequired, Self, TypedDict
 
 import pyarrow as pa
 
-from structviews.corpus.format import (
-    COLUMNS,
-    FILE_TEXTS,
-    FORMAT,
-    FORMAT_VERSION,
-    JOB,
-    MANIFEST,
-    SHARD_NAME,
-    SKIPPED_KEY,
-    Count,
-    Form,
-    Row,
-    Skipped,
-    read_shard,
-    rows_of,
-    skipped_of,
-)
+from structviews.corpus import layout
+from structviews.corpus.layout import Count, Form, Row, Skipped
 from structviews.corpus.relations import has_relations
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
@@ -114,9 +99,7 @@ class ParsedCorpus:
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any], fingerprint: str) -> None:
-        self.path = path
-        self.manifest = manifest
-        self.fingerprint = fingerprint
+        self.path, self.manifest, self.fingerprint = path, manifest, fingerprint
         self.shard_rows: list[int] = [shard["rows"] for shard in manifest["shards"]]
         self.n_shards = len(self.shard_rows)
         self.parser: dict[str, Any] = manifest["parser"]
@@ -141,7 +124,7 @@ class ParsedCorpus:
 
     def __iter__(self) -> Iterator[Row]:
         for table in self.tables():
-            yield from rows_of(table)
+            yield from layout.rows_of(table)
 
     @property
     def skipped(self) -> list[Skipped]:
@@ -171,9 +154,9 @@ class ParsedCorpus:
         entry = self.manifest["shards"][number]
         path = self.path / entry["name"]
         if number in self._verified:
-            return read_shard(path)
+            return layout.read_shard(path)
         table = whole_shard(path, entry)
-        if table.column_names[len(COLUMNS) :] != self.texts:
+        if table.column_names[len(layout.COLUMNS) :] != self.texts:
             raise DamagedCorpus(path, OTHER_COLUMNS)
         self._verified.add(number)
         return table
@@ -187,7 +170,7 @@ class ParsedCorpus:
         if not 0 <= index < len(self):
             raise InputError(f"{self.path} has no sentence {index}: its {len(self)} sentences are numbered from 0")
         number = bisect_right(self._starts, index) - 1
-        return next(rows_of(self.shard(number).slice(index - self._starts[number], 1)))
+        return next(layout.rows_of(self.shard(number).slice(index - self._starts[number], 1)))
 
     def sentence(self, index: int) -> ParsedSentence:
         """Sentence ``index`` of the corpus (from 0)."""
@@ -199,24 +182,24 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], str]:
 
     Raises InputError if there is none, or it is not of this format version; DamagedCorpus if its content has changed.
     """
-    file = path / MANIFEST
+    file = path / layout.MANIFEST
     if not file.is_file():
-        if (path / JOB).is_file():
+        if (path / layout.JOB).is_file():
             raise InputError(f"{path} is unfinished: run the command that made it once more to finish it")
         if path.exists():
-            raise InputError(f"{path} is not a parsed corpus (no {MANIFEST}): make one with `structviews parse`")
+            raise InputError(f"{path} is not a parsed corpus (no {layout.MANIFEST}): make one with `structviews parse`")
         raise InputError(f"{path} does not exist: make a parsed corpus with `structviews parse`")
     text = file.read_bytes()
     try:
         manifest: Any = parse_json(text, object, "it", "damaged")
     except InputError as error:
         raise DamagedCorpus(file, _cause(error)) from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+    if not isinstance(manifest, dict) or manifest.get("format") != layout.FORMAT:
         raise InputError(f"{file} is not the manifest of a parsed corpus: make one with `structviews parse`")
     version = manifest.get("format_version")
-    if version != FORMAT_VERSION:
+    if version != layout.FORMAT_VERSION:
         raise InputError(
-            f"{file} has format version {version}, but this version of structviews reads {FORMAT_VERSION}: "
+            f"{file} has format version {version}, but this version of structviews reads {layout.FORMAT_VERSION}: "
             f"parse the text again with another --out"
         )
     if manifest.get(CHECKSUM) != checksum(manifest):
@@ -226,7 +209,7 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], str]:
     except InputError as error:
         raise DamagedCorpus(file, _cause(error)) from None
     for shard in manifest["shards"]:
-        if not SHARD_NAME.fullmatch(shard["name"]):
+        if not layout.SHARD_NAME.fullmatch(shard["name"]):
             raise DamagedCorpus(file, f"{shard['name']!r} is not the name of a shard")
     return manifest, hashlib.sha256(text).hexdigest()
 
@@ -250,13 +233,13 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
     if file_hash(path) != entry["sha256"]:
         raise DamagedCorpus(path, "its checksum does not match the manifest")
     try:
-        table = read_shard(path)
+        table = layout.read_shard(path)
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise DamagedCorpus(path, f"it cannot be read ({reason(error)})") from None
     plain = pa.schema([(field.name, as_plain(field.type)) for field in table.schema])
-    texts = tuple(name for name in FILE_TEXTS if name in plain.names)
-    if plain != Form(texts=texts).plain or SKIPPED_KEY not in (table.schema.metadata or {}):
+    texts = tuple(name for name in layout.FILE_TEXTS if name in plain.names)
+    if plain != Form(texts=texts).plain or layout.SKIPPED_KEY not in (table.schema.metadata or {}):
         raise DamagedCorpus(path, "its columns are not those of a parsed corpus")
     if any(column.num_chunks != 1 for column in table.columns):
         raise DamagedCorpus(path, "it is not one record batch")
@@ -266,7 +249,7 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
         if array.null_count or values.null_count or names.null_count:
             raise DamagedCorpus(path, "a value is missing")
     try:
-        skipped_of(table)
+        layout.skipped_of(table)
     except InputError as error:
         raise DamagedCorpus(path, str(error)) from None
     if table.num_rows != entry["rows"]:

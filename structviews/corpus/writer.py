@@ -12,31 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from structviews.corpus.format import (
-    COLUMNS,
-    MANIFEST,
-    MODELS,
-    NAMES,
-    NUMBERS,
-    Form,
-    encode_batch,
-    list_array,
-    narrow,
-    new_job,
-    note,
-    rows_of,
-    shard_name,
-    skipped_of,
-)
-from structviews.corpus.parsed_corpus import (
-    OTHER_COLUMNS,
-    SHARD_ROWS,
-    DamagedCorpus,
-    ParsedCorpus,
-    ShardEntry,
-    read_manifest,
-    whole_shard,
-)
+from structviews.corpus import layout, parsed_corpus
+from structviews.corpus.layout import Form
+from structviews.corpus.parsed_corpus import DamagedCorpus, ParsedCorpus, ShardEntry
 from structviews.corpus.sentence import InvalidSentence
 from structviews.corpus.tree_arrays import malformed
 from structviews.errors import InputError
@@ -60,7 +38,7 @@ def entry_of(number: int, content: pa.Buffer) -> ShardEntry:
     """The manifest's entry of a shard, from the bytes that its file is to have."""
     rows = pa.ipc.open_file(content).read_all().num_rows
     digest = hashlib.sha256(content).hexdigest()
-    return ShardEntry(name=shard_name(number), rows=rows, bytes=content.size, sha256=digest)
+    return ShardEntry(name=layout.shard_name(number), rows=rows, bytes=content.size, sha256=digest)
 
 
 def write_manifest(folder: Path, shards: Sequence[ShardEntry], job: dict[str, Any]) -> None:
@@ -71,26 +49,20 @@ def write_manifest(folder: Path, shards: Sequence[ShardEntry], job: dict[str, An
     """
     totals = Totals()
     for entry in shards:
-        table = whole_shard(folder / entry["name"], entry)
+        table = parsed_corpus.whole_shard(folder / entry["name"], entry)
         if len(wrong := np.flatnonzero(malformed(table))):
             fault = f"{len(wrong)} of its sentences are invalid, the first in row {wrong[0]}"
             raise DamagedCorpus(folder / entry["name"], fault)
         totals.add(table)
-    write_json(folder / MANIFEST, {**job, **totals.counted, "shards": list(shards)})
+    write_json(folder / layout.MANIFEST, {**job, **totals.counted, "shards": list(shards)})
 
 
 class Totals:
     """Totals over shards, added in order: ``counted``, as in the manifest."""
 
     def __init__(self) -> None:
-        self.counted: dict[str, Any] = {
-            "documents": 0,
-            "sentences": 0,
-            "tokens": 0,
-            "has_dependencies": True,
-            "has_constituents": True,
-            "skipped": [],
-        }
+        self.counted: dict[str, Any] = dict.fromkeys(("documents", "sentences", "tokens"), 0)
+        self.counted |= {"has_dependencies": True, "has_constituents": True, "skipped": []}
         self._last_document = -1
 
     def add(self, table: pa.Table) -> None:
@@ -103,7 +75,7 @@ class Totals:
         counted["tokens"] += pc.sum(pc.list_value_length(table["tokens"])).as_py() or 0
         for key, column in (("has_dependencies", "heads"), ("has_constituents", "labels")):
             counted[key] &= bool(pc.list_value_length(table[column]).to_numpy().all())
-        counted["skipped"] += (note(skip, with_text=False) for skip in skipped_of(table))
+        counted["skipped"] += (layout.note(skip, with_text=False) for skip in layout.skipped_of(table))
 
 
 def write_subset(corpus: ParsedCorpus, rows: np.ndarray, folder: Path) -> None:
@@ -116,15 +88,15 @@ def write_subset(corpus: ParsedCorpus, rows: np.ndarray, folder: Path) -> None:
 
     def write_some() -> None:
         nonlocal waiting
-        columns = {name: waiting[name][:SHARD_ROWS].combine_chunks() for name in waiting.column_names}
-        entries.append(write_shard(folder, len(entries), encode_batch(in_form(columns, form), [], form)))
-        waiting = waiting.slice(SHARD_ROWS)
+        columns = {name: waiting[name][: parsed_corpus.SHARD_ROWS].combine_chunks() for name in waiting.column_names}
+        entries.append(write_shard(folder, len(entries), layout.encode_batch(in_form(columns, form), [], form)))
+        waiting = waiting.slice(parsed_corpus.SHARD_ROWS)
 
     for source in np.unique(shards):
         taken = corpus.shard(int(source)).take(rows[shards == source] - starts[source])
         # Decoded to plain strings, since every shard has its own dictionary.
         waiting = pa.concat_tables([waiting, taken.replace_schema_metadata().cast(form.plain)])
-        while len(waiting) >= SHARD_ROWS:
+        while len(waiting) >= parsed_corpus.SHARD_ROWS:
             write_some()
     if len(waiting) or not entries:
         write_some()
@@ -133,12 +105,12 @@ def write_subset(corpus: ParsedCorpus, rows: np.ndarray, folder: Path) -> None:
 
 def in_form(columns: dict[str, pa.Array], form: Form) -> pa.RecordBatch:
     """Columns as the record batch of a shard: strings dictionary-encoded, numbers as wide as the form says."""
-    for name in NAMES:
+    for name in layout.NAMES:
         if columns[name].type.value_type == pa.string():
             sizes = pc.list_value_length(columns[name]).to_numpy()
-            columns[name] = list_array(narrow(columns[name].flatten().dictionary_encode()), sizes)
+            columns[name] = layout.list_array(layout.narrow(columns[name].flatten().dictionary_encode()), sizes)
     kind = form.numbers(pc.max(pc.list_value_length(columns["tokens"])).as_py() or 0)
-    columns |= {name: columns[name].cast(pa.list_(kind)) for name in NUMBERS}
+    columns |= {name: columns[name].cast(pa.list_(kind)) for name in layout.NUMBERS}
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
@@ -166,23 +138,19 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
                 parts.append(part | {"first_document": first + part["first_document"]})
             last = first - 1
             for table in corpus.tables():
-                skipped = [replace(skip, document=skip.document + first) for skip in skipped_of(table)]
+                skipped = [replace(skip, document=skip.document + first) for skip in layout.skipped_of(table)]
                 columns = {name: table[name].chunk(0) for name in table.column_names}
                 columns["document"] = pc.add(columns["document"], pa.scalar(first, pa.int32()))
                 last = max([last, *(skip.document for skip in skipped), *columns["document"][-1:].to_pylist()])
-                content = encode_batch(in_form(columns, form), skipped, form)
+                content = layout.encode_batch(in_form(columns, form), skipped, form)
                 shards.append(write_shard(folder, len(shards), content))
                 progress(len(shards), sum(each.n_shards for each in corpora))
             first = last + 1
-        job = new_job(
-            parser=manifests[0]["parser"],
-            tokeniser=manifests[0]["tokeniser"],
-            settings=settings,
-            sources=[source for manifest in manifests for source in manifest["sources"]],
-            merged=parts,
-        )
+        sources = [source for manifest in manifests for source in manifest["sources"]]
+        made_by = {kind: manifests[0][kind] for kind in ("parser", "tokeniser")}
+        job = layout.new_job(**made_by, settings=settings, sources=sources, merged=parts)
         # The parsers are the same, so any corpus's models folder will do.
-        job |= next(({MODELS: manifest[MODELS]} for manifest in manifests if MODELS in manifest), {})
+        job |= next(({layout.MODELS: each[layout.MODELS]} for each in manifests if layout.MODELS in each), {})
         repaired = sum((Counter(manifest.get("repaired", {})) for manifest in manifests), Counter[str]())
         optional = {"repaired": dict(repaired), "kept": corpora[0].texts}
         write_manifest(folder, shards, job | {key: value for key, value in optional.items() if value})
@@ -222,21 +190,21 @@ def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[
     sentence, and the counts in the manifest. ``progress`` is called with the shards that are done and their total.
     """
     try:
-        manifest, _ = read_manifest(path)
+        manifest, _ = parsed_corpus.read_manifest(path)
     except DamagedCorpus as damage:
         yield damage.fault
         return
     totals, last, all_read = Totals(), (-1, -1), True
     for number, entry in enumerate(manifest["shards"], 1):
         try:
-            table = whole_shard(path / entry["name"], entry)
+            table = parsed_corpus.whole_shard(path / entry["name"], entry)
         except DamagedCorpus as damage:
             all_read = False
             yield damage.fault
         else:
             totals.add(table)
-            if table.column_names[len(COLUMNS) :] != manifest.get("kept", []):
-                yield f"{entry['name']}: {OTHER_COLUMNS}"
+            if table.column_names[len(layout.COLUMNS) :] != manifest.get("kept", []):
+                yield f"{entry['name']}: {parsed_corpus.OTHER_COLUMNS}"
             checks: list[tuple[Array, Callable[[pa.Table], str]]] = [
                 (misplaced(table, last), lambda _: "its place does not follow that of the previous sentence"),
                 (malformed(table), why_malformed),
@@ -251,7 +219,7 @@ def verify_corpus(path: Path, progress: Callable[[int, int], None]) -> Iterator[
     for name, found in totals.counted.items() if all_read else ():
         if manifest[name] != found:
             said, there = (len(value) if isinstance(value, list) else value for value in (manifest[name], found))
-            yield f"{MANIFEST}: {name}: {said}, but the shards have {there}"
+            yield f"{layout.MANIFEST}: {name}: {said}, but the shards have {there}"
 
 
 def misplaced(table: pa.Table, last: tuple[int, int]) -> Array:
@@ -267,7 +235,7 @@ def misplaced(table: pa.Table, last: tuple[int, int]) -> Array:
 def why_malformed(table: pa.Table) -> str:
     """What is wrong with the only sentence of a table."""
     try:
-        for row in rows_of(table):
+        for row in layout.rows_of(table):
             replace(row.sentence)  # validates it
     except InvalidSentence as error:
         return str(error)

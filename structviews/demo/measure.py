@@ -22,8 +22,7 @@ from structviews.runtime.arrays import Array, starts_of
 from structviews.runtime.terminal import Table, number_table
 
 CANDIDATES = 100
-LENGTHS, SEQUENCES = 6, 9
-"""Classes of length, and sequences of constituents that have a class of their own."""
+LENGTHS, SEQUENCES = 6, 9  # classes of length, and sequences of constituents that have a class of their own
 FOLDS = 5
 STRENGTH = 0.01
 """Inverse L2 strength ``C`` for standardised features, chosen for a few hundred to a few thousand sentences."""
@@ -59,13 +58,10 @@ class Yardstick:
 
     def measure(self, name: str, vectors: Array) -> Row:
         """Measure the vectors ``(n, d)`` of the held-out sentences, as the row ``name``."""
-        return Row(
-            name,
-            vectors.shape[1],
-            proportion(ranks_of_first(cosine_scores(vectors, self.trials)).recalled(1), self.trials.documents),
-            probe(vectors, self.length_classes, self.passages.documents),
-            probe(vectors, self.constituent_classes, self.passages.documents),
-        )
+        recalled = ranks_of_first(cosine_scores(vectors, self.trials)).recalled(1)
+        both = (self.length_classes, self.constituent_classes)
+        length, constituents = (probe(vectors, classes, self.passages.documents) for classes in both)
+        return Row(name, vectors.shape[1], proportion(recalled, self.trials.documents), length, constituents)
 
 
 def length_classes(sentences: Sequence[ParsedSentence]) -> Array:
@@ -88,11 +84,9 @@ def probe(vectors: Array, classes: Array, documents: Array, folds: int = FOLDS) 
     """Fit a logistic regression on standardised vectors and test it on other documents.
 
     Cross-validation by document: each fold is predicted by a classifier fitted on the others, so every sentence is
-    tested once, without its own document in training. The intervals are over documents; they do not cover the
-    choice of training sentences.
-
-    Of ``vectors`` (n, d), ``classes`` (n,) and ``documents`` (n,). Raises InputError if a vector is not finite, or
-    there are fewer documents than folds or fewer than two classes.
+    tested once, without its own document in training. The intervals are over documents; they do not cover the choice of
+    training sentences. Of ``vectors`` (n, d), ``classes`` (n,) and ``documents`` (n,). Raises InputError if a vector is
+    not finite, or there are fewer documents than folds or fewer than two classes.
     """
     from sklearn.dummy import DummyClassifier  # noqa: PLC0415  slow to import
     from sklearn.linear_model import LogisticRegression  # noqa: PLC0415

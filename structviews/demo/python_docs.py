@@ -1,8 +1,7 @@
 """The English documentation in every Python installation, as a corpus.
 
-The reference topics of ``pydoc`` and the docstrings of the standard library are edited prose that
-needs no network. All sources are read with ``ast`` and nothing is imported: importing the whole
-standard library would open windows, start servers and depend on the platform.
+The reference topics of ``pydoc`` and the docstrings of the standard library are edited prose that needs no network. All
+sources are read with ``ast``; importing them would open windows, start servers and depend on the platform.
 """
 
 import ast
@@ -86,8 +85,7 @@ TABLE = re.compile(r"\s*(?:\||\+-|=+ =+|-+ -+)")
 def paragraphs(text: str) -> Iterator[str]:
     """Rejoin the wrapped lines of a text, skipping headings, tables, doctests and literal blocks.
 
-    A line continues the paragraph above it if it has the same indentation; for a list item, that
-    is the indentation of the text after the bullet.
+    A line continues the paragraph above it if it has the same indentation: in a list, that of the text after a bullet.
     """
     lines: list[str] = []
     indent = 0
@@ -178,8 +176,7 @@ def is_prose(sentence: str) -> bool:
 def without_repeats(texts: dict[str, list[str]]) -> dict[str, list[str]]:
     """Keep each sentence once, in the longest text that has it, and drop texts of one sentence.
 
-    Several topics are excerpts of longer ones. Keeping repeats in the longest text leaves that text
-    complete; keeping them in the first would leave gaps in it.
+    Several topics are excerpts of longer ones, which would have gaps if the first text had all repeats.
     """
     seen: set[str] = set()
     distinct = {}

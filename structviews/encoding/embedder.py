@@ -334,12 +334,8 @@ class Embedder:
     def prepare(self, sentences: Iterable[Sentence], chosen: Iterable[int] | None = None) -> list[ParsedSentence]:
         """Tokenise and parse sentences as the run needs, so that they can be encoded repeatedly without parsing again.
 
-        Args:
-            sentences: see ``encode``.
-            chosen: indices of the views to prepare for; by default those that ``encode`` computes.
-
-        Raises:
-            InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
+        For the views with the indices ``chosen``, by default for those that ``encode`` computes. Raises InputError if
+        something is not a sentence, is longer than the limit or cannot be parsed.
         """
         needs = self.needs_of(self.chosen if chosen is None else chosen)
         return self.preparer.prepare(sentences, needs, self.limit)
@@ -414,9 +410,8 @@ class Embedder:
     def save(self, folder: str | Path) -> None:
         """Copy the whole run, but for the state of its training, to a folder, which appears complete or not at all.
 
-        Raises:
-            InputError: if the run was created in memory, or another representation or view was chosen than its own; if
-                the folder is inside the run, or exists and is not empty.
+        Raises InputError if the run was created in memory, or another representation or view was chosen than its own;
+        if the folder is inside the run, or exists and is not empty.
         """
         copy_run(self._as_stored(), Path(folder))
 
@@ -425,16 +420,9 @@ class Embedder:
     ) -> str:
         """Upload the run to the Hugging Face Hub, as ``structviews push`` does, and return the URL of the commit.
 
-        What is left out is warned of.
-
-        Args:
-            repo_id: OWNER/NAME; the repository is created if necessary.
-            private: whether a new repository is private.
-            licence: licence identifier of the Hub, for the model card.
-            card: file with a custom model card.
-
-        Raises:
-            InputError: as ``save``; if the run cannot be shared, or the Hub cannot be reached or refuses the upload.
+        ``repo_id`` is OWNER/NAME; the repository is created if necessary, and then may be ``private``. The model card
+        has the ``licence``, an identifier of the Hub, or is the file ``card``. What is left out is warned of. Raises
+        InputError as ``save``; if the run cannot be shared, or the Hub cannot be reached or refuses the upload.
         """
         # By its name, as a registry finds its parts: the Hub's model cards have scores, so it stands on a floor above.
         push = import_module("structviews.hub.transfer").push

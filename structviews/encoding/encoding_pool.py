@@ -78,10 +78,8 @@ class EncodingPool:
         """Vectors ``(n, d)``, the same for any number of processes.
 
         Up to rounding, they equal those of ``Embedder.encode`` on each piece of 512 to 4,096 sentences. ``progress`` is
-        called from several threads, one at a time.
-
-        Raises:
-            InputError: if the embedder is of another run or transductive, or as ``Embedder.encode`` raises.
+        called from several threads, one at a time. Raises InputError if the embedder is of another run or transductive,
+        or as ``Embedder.encode`` raises.
         """
         given_parser = embedder.preparer.parser_is_given
         all_sentences = embedder.prepare(sentences) if given_parser else listed(sentences)
@@ -235,10 +233,7 @@ def open_pool(embedder: Embedder, processes: int) -> Iterator[EncodingPool]:
 
 
 def encode_piece(
-    load: Callable[[], Embedder],
-    chosen: tuple[Choice, WordLimit, str],
-    batch_size: int,
-    sentences: Sequence[Sentence],
+    load: Callable[[], Embedder], chosen: tuple[Choice, WordLimit, str], batch_size: int, sentences: Sequence[Sentence]
 ) -> Encoded:
     """Encode a piece in another process, which does nothing else."""
     keep()

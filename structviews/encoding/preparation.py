@@ -51,10 +51,8 @@ class SentenceError(InputError):
 class Preparer:
     """Tokenises raw sentences and parses those that lack the required trees.
 
-    Args:
-        parsed: description of the training corpus.
-        parser: parses sentences that have no trees; by default the parser of the training corpus, loaded on first use.
-        vocabulary: of the run, by descending frequency, which tells other languages apart; None to tell none.
+    ``parsed`` describes the training corpus, whose parser, loaded on first use, is the default. The run's
+    ``vocabulary``, by descending frequency, tells other languages apart; None to tell none.
     """
 
     def __init__(self, parsed: Parsed, parser: Parser | None = None, vocabulary: Vocabulary | None = None):

@@ -140,14 +140,10 @@ def reference_sentences(corpus: ParsedCorpus, rows: np.ndarray) -> list[ParsedSe
 class SentenceVectors(nn.Module):
     """Makes sentences' vectors of what the encoders of some views return: ``pool``, then ``of_views``, then ``join``.
 
-    It has nothing to learn.
-
-    Args:
-        views: the encoders of each view, one per channel; their vectors are concatenated.
-        representation: how to pool, post-process and join.
-        weights: of the views, by which their vectors are scaled, or weighted in the average. By default 1 each.
-        components: to remove, by ``Encoder.key``; a transductive representation fits ``count`` of them itself.
-        poolings: that ``pool`` makes vectors of; by default that of the representation.
+    It has nothing to learn. The vectors of a view's encoders, one per channel, are concatenated; those of the views are
+    scaled by their ``weights``, or weighted in the average, by default 1 each. The ``components`` to remove are those
+    of each ``Encoder.key``; a transductive representation fits ``count`` of them itself. ``pool`` makes vectors by the
+    ``poolings``, by default by that of the representation.
     """
 
     def __init__(

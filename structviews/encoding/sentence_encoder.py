@@ -47,19 +47,10 @@ class Prepared:
 class SentenceEncoder(nn.Module):
     """Encodes sentences as the same vectors ``(n, d)`` as ``Embedder.encode``, with gradients.
 
-    Trained and random runs and joins of them have trainable weights; other baselines have none. Components that the
-    representation removes stay fixed.
-
-    Args:
-        embedder: a run with the desired representation. Its model becomes part of this module.
-        trainable: whether the weights require gradients.
-
-    Attributes:
-        model: the run's encoders; None if it is not a trained or random one.
-        members: the members of a joined run that are encoded, as modules.
-
-    Raises:
-        InputError: if the representation is transductive, or the run does not have it.
+    The ``embedder`` is a run with the desired representation, whose ``model`` becomes part of this module; of a joined
+    run, ``members`` are those that are encoded, as modules. Trained and random runs and joins of them have weights,
+    which require gradients if ``trainable``; other baselines have none. Components that the representation removes stay
+    fixed. Raises InputError if the representation is transductive, or the run does not have it.
     """
 
     def __init__(self, embedder: Embedder, trainable: bool = True):
@@ -121,13 +112,9 @@ class SentenceEncoder(nn.Module):
         return Prepared(prepared, batch, [member.collate(prepared) for member in members])
 
     def forward(self, sentences: Iterable[Sentence] | Prepared) -> Tensor:
-        """Vectors ``(n, d)``, float32, on the module's device.
+        """Vectors ``(n, d)``, float32, on the module's device; the sentences as for ``encode``, or from ``collate``.
 
-        Args:
-            sentences: as for ``Embedder.encode``, or from ``collate``.
-
-        Raises:
-            InputError: if something is not a sentence, is longer than the limit or cannot be parsed.
+        Raises InputError if something is not a sentence, is longer than the limit or cannot be parsed.
         """
         ready = (sentences if isinstance(sentences, Prepared) else self.collate(sentences)).to(self.device)
         if not ready.sentences:
@@ -145,8 +132,7 @@ class SentenceEncoder(nn.Module):
     def save(self, folder: str | Path) -> None:
         """Save as a run with the current weights, without training state, logs and scores.
 
-        Raises:
-            InputError: if the run was created in memory, or ``folder`` is inside it.
+        Raises InputError if the run was created in memory, or ``folder`` is inside it.
         """
         run, folder = self.embedder.folder, Path(folder).resolve()
         check_outside(run, folder)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from structviews.corpus.format import Form, Row, batch_of
+from structviews.corpus.layout import Form, Row, batch_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.runtime.arrays import Array, inverse_of, starts_of
@@ -129,11 +129,8 @@ class Parses:
     def lacking(self) -> list[str]:
         """Annotations that some sentence lacks: ``tags``, ``dependency`` or ``constituency`` trees."""
         n = len(self.words.ids)
-        found = {
-            "tags": (self.tags.ids, n),
-            "dependency": (self.heads, n),
-            "constituency": (self.labels.ids, 2 * n - len(self)),
-        }
+        nodes = 2 * n - len(self)
+        found = {"tags": (self.tags.ids, n), "dependency": (self.heads, n), "constituency": (self.labels.ids, nodes)}
         return [name for name, (each, expected) in found.items() if len(each) != expected]
 
     @cached_property

@@ -154,9 +154,10 @@ def check_whole(run: Path) -> None:
     """
     for part in trained_parts(run):
         config, parsed = load_run(part)
+        file = part / CONFIG
         if config.words.vectors and (not _is_name(config.words.vectors) or ":" in config.words.vectors):
             raise InputError(
-                f"{part / CONFIG}: refers to a local file ({config.words.vectors!r}): ask its owner to name the word "
+                f"{file}: refers to a local file ({config.words.vectors!r}): ask its owner to name the word "
                 "vectors without their folder"
             )
         encoder = config.words.encoder and EncoderName.of(config.words.encoder).name
@@ -164,20 +165,19 @@ def check_whole(run: Path) -> None:
         is_only_named = CONTEXTUAL not in config.words.channels and _is_name(encoder)
         if encoder and not is_only_named and not HUB_ID.fullmatch(encoder):
             raise InputError(
-                f"{part / CONFIG}: refers to a local folder ({config.words.encoder!r}): ask its owner to name the "
+                f"{file}: refers to a local folder ({config.words.encoder!r}): ask its owner to name the "
                 "encoder by its name on the Hugging Face Hub"
             )
         if parsed.models:
             raise InputError(
-                f"{part / CONFIG}: refers to a local folder of parser models: ask its owner to remove models from "
-                f"[{PARSED}]"
+                f"{file}: refers to a local folder of parser models: ask its owner to remove models from [{PARSED}]"
             )
         parser = parsed.parser.get("name", "")
         models = [name.partition(":")[2] for name in parser.split("+")]
         language = parsed.parser.get("language", "")
         if not all(_is_name(name) and ":" not in name for name in (*models, language) if name):
             raise InputError(
-                f"{part / CONFIG}: [{PARSED}.parser] refers to a local file ({parser!r}, {language!r}): ask its owner "
+                f"{file}: [{PARSED}.parser] refers to a local file ({parser!r}, {language!r}): ask its owner "
                 "to name the parser's model without its folder"
             )
 

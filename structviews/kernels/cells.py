@@ -34,21 +34,13 @@ Results = tuple[Tensor, Tensor, Tensor | None]
 
 @dataclass(eq=False)
 class Children:
-    """The children of the M nodes of a level, K in all.
+    """The children of the M nodes of a level, K in all."""
 
-    Attributes:
-        states: ``(K, H)`` each; in a binary tree a left child stands before its right one.
-        count: M.
-        parent: ``(K,)`` the parent of each among the M nodes.
-        add: sums ``(M, D)`` of ``(K, D)`` over the children of each node, without gradients.
-        attention: ``(K,)`` what ``softmax`` returned last; None if the cell does not weigh its children.
-    """
-
-    states: State
-    count: int
-    parent: Tensor
-    add: Callable[[Tensor], Tensor]
-    attention: Tensor | None = None
+    states: State  # (K, H) each; in a binary tree a left child stands before the right one
+    count: int  # M
+    parent: Tensor  # (K,) the parent of each among the M nodes
+    add: Callable[[Tensor], Tensor]  # sums (M, D) of (K, D) over the children of each node, without gradients
+    attention: Tensor | None = None  # (K,) what `softmax` returned last; None if children are not weighed
 
     @property
     def pairs(self) -> list[Tensor]:
@@ -323,12 +315,8 @@ def run_nodes(cell: TreeCell, vectors: Tensor, trees: TreeBatch) -> Results:
             states[node] = cell.leaf(x)
             return
         sent = tuple(torch.cat(each) for each in zip(*(states[child] for child in below), strict=True))
-        family = Children(
-            sent,
-            1,
-            torch.zeros(len(below), dtype=torch.long, device=x.device),
-            lambda values: values.sum(0, keepdim=True),
-        )
+        parent = torch.zeros(len(below), dtype=torch.long, device=x.device)
+        family = Children(sent, 1, parent, lambda values: values.sum(0, keepdim=True))
         states[node] = cell.node(x, family)
         if family.attention is not None:
             weights.update(zip(below, family.attention, strict=True))

@@ -52,10 +52,8 @@ class MergedBinary:
                 _open_pairs(gates, left, right, c_own, h_own)
             return
         # What leaves send to their parents; that of inner nodes is only calculated where it is read.
-        sent = [
-            _all(name, product, h, leaves)
-            for name, product, leaves in zip(("left", "right"), self.sides, trees.leaves, strict=True)
-        ]
+        sides = zip(("left", "right"), self.sides, trees.leaves, strict=True)
+        sent = [_all(name, product, h, leaves) for name, product, leaves in sides]
         children = trees.children.view(-1, 2).t().contiguous().unbind(0)
         places = trees.places.unbind(0)
         writes: tuple[Callable[..., Tensor], ...] = (Tensor.copy_, Tensor.add_)
@@ -76,20 +74,15 @@ class MergedBinary:
 
 
 class MergedChildSum:
-    """The Child-Sum Tree-LSTM over merged trees: each node has a word, and children add up.
-
-    Attributes:
-        of_word: the product of a node's word: its gates; its part of its children's forget gates; and its query, if
-            children are weighed.
-        of_label: what each label adds to it; None if the cell reads none.
-        of_child: the product of a child's state: its part of its forget gate, and its key.
-        of_sum: the product of the sum of the children's states.
-    """
+    """The Child-Sum Tree-LSTM over merged trees: each node has a word, and children add up."""
 
     def __init__(self, cell: ChildSumCell, precision: str):
         w_word, b_word, w_own, b_own, w_sum, w_send, b_send = cell.folded()
+        # Of a node's word: its gates; its part of its children's forget gates; and its query, if children are weighed.
         self.of_word = Product(torch.cat([w_word, w_own]), torch.cat([b_word, b_own]), precision)
+        # What each label adds to it.
         self.of_label = torch.cat(cell.folded_labels(), dim=1).detach() if cell.labelled else None
+        # Of a child's state: its part of its forget gate, and its key.
         self.of_child = Product(w_send, b_send, precision)
         self.of_sum = Product(w_sum, None, precision)
 

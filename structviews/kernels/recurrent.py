@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from structviews.batches.batch import Packing, WordIds
+from structviews.batches.trees import blocks
 from structviews.kernels import steps
 from structviews.runtime.products import ROWS, Product, prepared
 
@@ -402,9 +403,8 @@ def run_inference(
     words, sizes = ids.inverse.index_select(0, packing.order), packing.sizes.tolist()
     finals, outputs = [], []
     with torch.autocast("cpu", enabled=False):
-        cells = prepared(
-            network, precision, lambda: [_INFERENCE[kind](each, precision) for each in network.all_weights]
-        )
+        new = _INFERENCE[kind]
+        cells = prepared(network, precision, lambda: [new(each, precision) for each in network.all_weights])
         for direction, cell in enumerate(cells):
             of_words = cell.of_word(vectors)
             state = vectors.new_zeros(sizes[0], kind.carried * cell.size)
@@ -412,8 +412,7 @@ def run_inference(
             stop = len(words) if direction else 0
             for n in reversed(sizes) if direction else sizes:
                 start, stop = (stop - n, stop - n) if direction else (stop, stop + n)
-                for first in range(0, n, ROWS):
-                    block = slice(first, min(first + ROWS, n))
+                for block in blocks(0, n, ROWS):
                     rows = words[start + block.start : start + block.stop]
                     cell.step(of_words.index_select(0, rows).to(state.dtype), state[block])
                 if states:

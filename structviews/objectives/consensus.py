@@ -38,19 +38,13 @@ class ConsensusConfig(Settings):
         "multi", "Views whose cosines are summed: multi, single, multi+single, within, skip.", choices=AGREEMENTS
     )
     include_self: bool = setting(
-        True,
-        "Whether a sentence is one of its own contexts and candidates.",
-        flags="--include-self/--exclude-self",
-        show_default="include-self",
+        True, "Whether a sentence is one of its own contexts and candidates.", flags="--include-self/--exclude-self"
     )
     temperature: float = setting(
         1.0, "Softmax temperature; the initial value if it is learnt.", least=TEMPERATURES[0], most=TEMPERATURES[1]
     )
     learn_temperature: bool = setting(
-        True,
-        "Whether the temperature is learnt.",
-        flags="--learn-temperature/--fix-temperature",
-        show_default="learn-temperature",
+        True, "Whether the temperature is learnt.", flags="--learn-temperature/--fix-temperature"
     )
     power_iterations: int = setting(
         5, "Power iterations for the principal component that is removed; 0 removes none.", least=0, most=1000
@@ -59,10 +53,7 @@ class ConsensusConfig(Settings):
         "mean", "A sentence's loss: the mean over its contexts, or their sum.", choices=("mean", "sum"), file_only=True
     )
     window: int = setting(
-        0,
-        "Number of candidates around a sentence, half of them before it; 0 for the batch.",
-        least=0,
-        file_only=True,
+        0, "Number of candidates around a sentence, half of them before it; 0 for the batch.", least=0, file_only=True
     )
 
     def __post_init__(self) -> None:

@@ -95,9 +95,8 @@ class _ContrastiveLoss(torch.autograd.Function):
             if any(ctx.needs_input_grad):
                 # Each direction's share of p at the positives.
                 shares = weight * log_p.softmax(dim=0)
-                for softmax, share, (queries, keys), (d_queries, d_keys) in zip(
-                    softmaxes, shares, directions, gradients, strict=True
-                ):
+                by_direction = zip(softmaxes, shares, directions, gradients, strict=True)
+                for softmax, share, (queries, keys), (d_queries, d_keys) in by_direction:
                     d_scores = _score_gradient(softmax, own, column, share, left_out)
                     d_queries.index_add_(0, own, d_scores @ keys)
                     d_keys.addmm_(d_scores.T, queries[own])
@@ -114,18 +113,11 @@ class _ContrastiveLoss(torch.autograd.Function):
 
 
 class _Softmax(NamedTuple):
-    """One direction's softmax over the scores of a block.
+    """One direction's softmax over the scores of a block; ``exponentials`` lack the positives if they are left out."""
 
-    Attributes:
-        exponentials: ``(R, M)`` unnormalised probabilities of the candidates other than the anchor, the largest 1.
-        total: ``(R, 1)`` logarithm of the normaliser, which includes the anchor's own score; ``(R, K)`` if a positive's
-            leaves out the other positives, which are then not among the exponentials.
-        log_p: ``(R, K)`` log-probabilities of the positives; ``(R, K + 1)`` if the anchor itself is the last.
-    """
-
-    exponentials: Tensor
-    total: Tensor
-    log_p: Tensor
+    exponentials: Tensor  # (R, M), unnormalised probabilities of the candidates other than the anchor, the largest 1
+    total: Tensor  # (R, 1), logarithm of the normaliser, which includes the anchor's own score; (R, K) if left out
+    log_p: Tensor  # (R, K), log-probabilities of the positives; (R, K + 1) if the anchor itself is the last
 
 
 def _softmax(
@@ -190,7 +182,6 @@ class ContrastiveConfig(Settings):
         False,
         "Whether to exclude candidates equal to the anchor or to one of its contexts.",
         flags="--mask-duplicates/--keep-duplicates",
-        show_default="keep-duplicates",
     )
     critic: str = setting(
         "inner",
@@ -203,12 +194,11 @@ class Contrastive(Objective):
     """Base class of contrastive objectives: the critic, options and metrics.
 
     Args:
-        self_score, left_out: see ``_ContrastiveLoss``.
+        self_score, left_out, summed, reach: see ``_ContrastiveLoss``.
         mask_duplicates: exclude candidates equal to the anchor or to one of its contexts, and log their share.
         bilinear: the dimensions of each ordered pair of views ``(query, key)`` with a bilinear critic of its own,
             ``c(x, y) = x^T W y`` (Simoulin's thesis, chapter "Structured sentence encoders at scale"). W starts as the
             identity, so that training starts as with the inner product, which is the critic of all other pairs.
-        summed, reach: see ``_ContrastiveLoss``.
     """
 
     takes_pairs: ClassVar[bool] = True

@@ -26,23 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ContextWords:
-    """The words of a batch and their vectors, for objectives that predict words, in text order.
+    """The words of a batch and their vectors, for objectives that predict words, in text order."""
 
-    Attributes:
-        distinct: ``(U,)`` ids that occur; those of several joined batches may repeat.
-        inverse: ``(n,)`` index of each word's id in ``distinct``.
-        sentence: ``(n,)`` row of each word's sentence, ascending.
-        table: ``(V, word_dim)`` vectors of the vocabulary, without gradient.
-        lengths: ``(B,)`` number of words of each sentence, on the CPU.
-        vectors: ``(U, word_dim)`` of ``distinct``, with their gradient, if the objective needs them.
-    """
-
-    distinct: Tensor
-    inverse: Tensor
-    sentence: Tensor
-    table: Tensor
-    lengths: Array
-    vectors: Tensor | None = None
+    distinct: Tensor  # (U,), ids that occur; those of several joined batches may repeat
+    inverse: Tensor  # (n,), index of each word's id in distinct
+    sentence: Tensor  # (n,), row of each word's sentence, ascending
+    table: Tensor  # (V, word_dim), vectors of the vocabulary, without gradient
+    lengths: Array  # (B,), number of words of each sentence, on the CPU
+    vectors: Tensor | None = None  # (U, word_dim), those of distinct, with their gradient, if the objective needs them
 
     @cached_property
     def packing(self) -> Packing:
@@ -70,25 +61,16 @@ ROWS, VALUES = {"neighbours", "next", "source"}, {"same", "teacher", "changed"}
 
 @dataclass(frozen=True)
 class Context:
-    """Relations between the sentences of a batch, as row numbers; optional parts only if the objective needs them.
+    """Relations between the sentences of a batch, as row numbers; optional parts only if the objective needs them."""
 
-    Attributes:
-        neighbours: ``(B, K)`` contexts of each sentence, padded with -1.
-        same: ``(B,)`` integers, equal for sentences with equal tokens.
-        next: ``(B,)`` next sentence in the document, -1 if there is none.
-        words: the words of the sentences.
-        teacher: ``(B, T)`` vectors of the sentences by the run's teacher; a perturbed sentence has that of its source.
-        source: ``(B,)`` row of the sentence that each was made of, -1 for most; None if none was perturbed.
-        changed: ``(B,)`` whether it has another meaning than that; None if none was perturbed.
-    """
-
-    neighbours: Tensor
-    same: Tensor | None = None
-    next: Tensor | None = None
-    words: ContextWords | None = None
+    neighbours: Tensor  # (B, K) contexts of each sentence, padded with -1
+    same: Tensor | None = None  # (B,) integers, equal for sentences with equal tokens
+    next: Tensor | None = None  # (B,) next sentence in the document, -1 if there is none
+    words: ContextWords | None = None  # the words of the sentences
+    # (B, T) vectors of the sentences by the run's teacher; a perturbed sentence has that of its source.
     teacher: Tensor | None = None
-    source: Tensor | None = None
-    changed: Tensor | None = None
+    source: Tensor | None = None  # (B,) row of the sentence that each was made of, -1 for most; None if of none
+    changed: Tensor | None = None  # (B,) whether it has another meaning than that; None if none was perturbed
 
     def __len__(self) -> int:
         """The number B of sentences."""
@@ -110,15 +92,10 @@ class Context:
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of an objective.
+    """What an objective is built for: names of the views, and dimensions of their vectors, of words' and a teacher's.
 
-    Attributes:
-        views: names of the views.
-        dims: dimension of each view's vector.
-        word_dim: dimension of a word vector.
-        counts: ``(V,)`` corpus frequency of each word of the vocabulary; None if nothing will be trained.
-        n_words: V.
-        teacher_dim: dimension of the vectors of the run's teacher; 0 without one.
+    ``counts (V,)`` are the corpus frequencies of the words of the vocabulary, None if nothing will be trained;
+    ``n_words`` is V, and ``teacher_dim`` is 0 without a teacher.
     """
 
     views: tuple[str, ...]

@@ -24,11 +24,7 @@ from structviews.settings import setting
 class QuickThoughtsConfig(ContrastiveConfig):
     """The settings of quick-thoughts; raises InputError also for one of another loss, or of other negatives."""
 
-    loss: str = setting(
-        "softmax",
-        "Loss: softmax, binary or margin.",
-        choices=("softmax", "binary", "margin"),
-    )
+    loss: str = setting("softmax", "Loss: softmax, binary or margin.", choices=("softmax", "binary", "margin"))
     negatives: str = setting(
         "batch",
         "Negatives in training: batch (all its other sentences), or a random or nearest few of them.",

@@ -24,7 +24,6 @@ class SimCseConfig(Settings):
         True,
         "Whether to compute cosines on a layer above the vectors, which is dropped after training.",
         flags="--head/--no-head",
-        show_default="head",
     )
 
 

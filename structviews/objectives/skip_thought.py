@@ -85,9 +85,8 @@ class SkipThought(Objective):
         read = before.index_select(0, order)
         losses, weights = [], []
         # The previous sentence of i is predicted from i, by the decoder of what comes before.
-        for number, (decoder, source) in enumerate(
-            zip(self.decoders, (context.next, preceding(context.next)), strict=True)
-        ):
+        sources = context.next, preceding(context.next)
+        for number, (decoder, source) in enumerate(zip(self.decoders, sources, strict=True)):
             weight = (source >= 0)[sentence].to(sentences.dtype)
             predicting = sentences.index_select(0, source.clamp(min=0))
             # States (n, D) before each word, in packed order, whose first B words are of different sentences.
@@ -124,9 +123,8 @@ class _WordLoss(torch.autograd.Function):
         d_states, d_weight, d_bias = (torch.zeros_like(tensor) for tensor in (states, weight, bias))
         losses = []
         rows = max(1, LOGITS_AT_ONCE // max(len(weight), 1))
-        for s, target, w, d_s in zip(
-            *(tensor.split(rows) for tensor in (states, targets[:, None], importance[:, None], d_states)), strict=True
-        ):
+        blocks = (each.split(rows) for each in (states, targets[:, None], importance[:, None], d_states))
+        for s, target, w, d_s in zip(*blocks, strict=True):
             scores = torch.addmm(bias, s, weight.T)
             scores -= scores.amax(dim=1, keepdim=True)
             chosen = scores.gather(1, target)

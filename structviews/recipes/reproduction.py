@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from structviews.corpus.format import MANIFEST
+from structviews.corpus.layout import MANIFEST
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError, unknown
 from structviews.evaluation.senteval.protocols import PROTOCOLS

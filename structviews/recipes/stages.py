@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from rich.console import Console
 
-from structviews.corpus.format import MANIFEST, MODELS
+from structviews.corpus.layout import MANIFEST, MODELS
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_subset
 from structviews.encoding.expansion import RunVectors, expand

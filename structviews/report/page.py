@@ -188,10 +188,9 @@ def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> 
     missing = []
     for (name, entries), run in zip(logs.items(), runs, strict=True):
         if not entries:
-            trained = run_kind(run) == "trained"
-            remedy = (
-                f"create one with structviews train --resume {run}" if trained else "only runs made by train have one"
-            )
+            remedy = "only runs made by train have one"
+            if run_kind(run) == "trained":
+                remedy = f"create one with structviews train --resume {run}"
             missing.append(f"{name}: no training log; {remedy}")
     series = curves.series_of(found)
     return {

@@ -48,9 +48,7 @@ class Data(Settings):
         0.05, "Share of documents held out for validation; from 1 on, a number of sentences: the first ones.", least=0
     )
     perturbed: str = setting(
-        "",
-        "Output of structviews perturb for the corpus: further positives, and hard negatives.",
-        path=True,
+        "", "Output of structviews perturb for the corpus: further positives, and hard negatives.", path=True
     )
 
     def __post_init__(self) -> None:

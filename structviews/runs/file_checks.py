@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from structviews.corpus.format import JOB, MANIFEST
+from structviews.corpus.layout import JOB, MANIFEST
 from structviews.corpus.writer import verify_corpus
 from structviews.errors import InputError
 from structviews.pretrained import stored_states

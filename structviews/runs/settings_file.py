@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self, TypedDict
 
 from msgspec import Meta
 
-from structviews.corpus.format import MODELS
+from structviews.corpus.layout import MODELS
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.objectives import OBJECTIVES

@@ -1,7 +1,7 @@
 """Devices, their numeric precision, and modules whose weights come from elsewhere."""
 
 import timeit
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import is_dataclass, replace
 from functools import cache
@@ -162,13 +162,7 @@ class Unfilled(TorchFunctionMode):
         super().__init__()
         self.left = most
 
-    def __torch_function__(
-        self,
-        function: Callable[..., Any],
-        types: Iterable[type],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function in RANDOM:
             return args[0] if args else (kwargs or {})["tensor"]
         if function in EMPTY and self.left is not None:

@@ -84,6 +84,5 @@ def check_device(name: str) -> None:
         reason = str(error).strip().splitlines()[0]
         if reason.startswith(("Expected one of", "Invalid device string")):
             reason = "no such device"
-        raise InputError(
-            f"--device {name}: {reason[:120]}: give cpu, or cuda or cuda:1 on a machine with GPUs"
-        ) from None
+        remedy = "give cpu, or cuda or cuda:1 on a machine with GPUs"
+        raise InputError(f"--device {name}: {reason[:120]}: {remedy}") from None

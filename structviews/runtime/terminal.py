@@ -100,13 +100,8 @@ class Bar:
 
     It appears when it is first called, or given a stage. Its methods may be called from several threads. If the
     console is not a terminal, a line is printed at the first call, at every further tenth and, unless ``steady``, for
-    every later stage.
-
-    Args:
-        console, job: where to show what is done.
-        unit, size: what is counted, and what the numbers are divided by for display.
-        percent: whether the terminal shows the share that is done, rather than the numbers.
-        steady: whether all units take about the same time, so that a rate and the time left can be told.
+    every later stage. For display, numbers of a ``unit`` are divided by its ``size``, or ``percent`` is shown. If the
+    job is ``steady``, that is, all units take about the same time, so are a rate and the time left.
     """
 
     def __init__(

@@ -123,17 +123,13 @@ class ServedRun:
         texts, sentences = zip(*(pool.read(text) for text, _ in requests), strict=True)
         queries = np.stack([each.joined for each in self.encode(sentences)])
         found = nearest(queries, vectors, max(k for _, k in requests), pool.rows_of(texts))
+
+        def neighbour(score: float, row: int) -> Neighbour:
+            place, times = int(pool.positions[row]), int(pool.counts[row])
+            return Neighbour(text=pool.shown(row), place=place, times=times, cosine=float(score))
+
         return [
-            [
-                Neighbour(
-                    text=pool.shown(row),
-                    place=int(pool.positions[row]),
-                    times=int(pool.counts[row]),
-                    cosine=float(score),
-                )
-                for score, row in zip(scores[:k], rows[:k], strict=True)
-                if row >= 0
-            ]
+            [neighbour(score, row) for score, row in zip(scores[:k], rows[:k], strict=True) if row >= 0]
             for scores, rows, (_, k) in zip(found.scores, found.rows, requests, strict=True)
         ]
 
@@ -144,10 +140,7 @@ class ServedRun:
         found = []
         for i, sentence in enumerate(parsed):
             weights = {name: of_all[i] for name, of_all in attention.items()}
-            shown = {
-                name: [None if np.isnan(weight) else weight for weight in each.tolist()]
-                for name, each in weights.items()
-            }
+            shown = {name: [None if np.isnan(w) else w for w in each.tolist()] for name, each in weights.items()}
             words = {name: list(getattr(sentence, name)) for name in ("tokens", "tags", "heads", "relations")}
             pictures = drawings(sentence, weights)
             found.append(Tree(**words, constituents=sentence.spans(), attention=shown, drawings=pictures))

@@ -183,6 +183,7 @@ def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
     Raises InputError if it is not a run, or has other encoders or decoders, another teacher, or other data.
     """
     source = config.data.init_from
+    fault = f"{source}: cannot start from its weights"
     stored, of_stored = load_run(Path(source))
     old, new = stored.flat(), config.flat()
     options = config.views.options.values()
@@ -191,14 +192,12 @@ def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
         if name in old.keys() & new.keys() and old[name] != new[name]:
             was, now = (",".join(v) if isinstance(v, tuple) else str(v) for v in (old[name], new[name]))
             raise InputError(
-                f"{source}: cannot start from its weights: it has {name} = {was}, not {now}: "
+                f"{fault}: it has {name} = {was}, not {now}: "
                 f"give --{name.replace('_', '-')} {was}, or another run with --init-from"
             )
     same_vectors = not parsed.vectors or of_stored.vectors.get("fingerprint") == parsed.vectors["fingerprint"]
     if other := other_files(config, of_stored, parsed, same_vectors):
-        raise InputError(
-            f"{source}: cannot start from its weights: it was trained with {other}, or another run with --init-from"
-        )
+        raise InputError(f"{fault}: it was trained with {other}, or another run with --init-from")
     return stored
 
 

@@ -95,12 +95,9 @@ class Step(NamedTuple):
 class Data:
     """The sentences that a run trains and validates on, and this rank's batches of them.
 
-    Raises InputError if the corpus lacks trees, or has too few documents to train on.
-
-    Attributes:
-        train_rows, held_out_rows: ascending indices of sentences in the corpus.
-        states: those of the contextual channel on disk; None if they are computed for each batch.
-        left_out: share of the training sentences that an epoch skips, since the ranks' shares are unequal.
+    ``train_rows`` and ``held_out_rows`` are ascending indices in the corpus; ``states`` are the contextual channel's on
+    disk, None if they are computed for each batch; ``left_out`` is the share of the training sentences that an epoch
+    skips, since the ranks' shares are unequal. Raises InputError if the corpus lacks trees, or has too few documents.
     """
 
     def __init__(
@@ -138,9 +135,8 @@ class Data:
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
         if len(self.train_rows) < 2:
-            raise InputError(
-                f"{config.data.corpus}: {counted(len(self.train_rows), 'training sentence')}: parse a larger corpus"
-            )
+            found = counted(len(self.train_rows), "training sentence")
+            raise InputError(f"{config.data.corpus}: {found}: parse a larger corpus")
         firsts = np.flatnonzero(np.diff(documents[self.train_rows], prepend=-1))
         self._document_starts = np.append(firsts, len(self.train_rows))
         shares = np.diff(deal(self._document_starts, ranks.count))
@@ -227,10 +223,8 @@ class Data:
         start, last = 0, [-1, 0]  # of the shard before
         for table in self.corpus.tables():  # mostly, the first one has some
             own = chosen[start : start + len(table)]
-            document, position = (
-                np.append(before, table[name].to_numpy()[own])
-                for before, name in zip(last, ("document", "position"), strict=True)
-            )
+            columns = zip(last, ("document", "position"), strict=True)
+            document, position = (np.append(before, table[name].to_numpy()[own]) for before, name in columns)
             if ((np.diff(document) == 0) & (np.diff(position) <= self.reach)).any():
                 return True
             start, last = start + len(table), [document[-1], position[-1]]

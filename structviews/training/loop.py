@@ -37,17 +37,11 @@ STEPS = 3
 
 
 def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | None = None) -> Path:
-    """Train a run, or resume it if it was interrupted; return its folder.
+    """Train a run, or resume it if it was interrupted; return its folder, ``config.data.out``.
 
-    Args:
-        config: the settings; ``config.data.out`` is the run's folder.
-        console: where progress is shown.
-        ranks: the processes that train together; only this one by default.
-
-    Raises:
-        InputError: if the folder holds a run with other settings or of another corpus, if another process trains
-            it, or if the settings or the corpus are invalid.
-        Interrupted: on SIGINT or SIGTERM, once the state is saved.
+    The ``console`` shows progress; ``ranks`` are the processes that train together, by default this one alone. Raises
+    InputError if the folder holds a run with other settings or of another corpus, if another process trains it, or if
+    the settings or the corpus are invalid; Interrupted on SIGINT or SIGTERM, once the state is saved.
     """
     run, ranks = Path(config.data.out), ranks or Ranks()
     console = console or Terminal(stderr=True) if ranks.leads else Terminal(quiet=True)
@@ -85,11 +79,9 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
                 training.save_words()
             ranks.wait()
             if (left_out := training.data.left_out) > 0.05:
-                say(
-                    console,
-                    f"each epoch skips {100 * left_out:.0f} % of the training sentences, different ones each time, as "
-                    f"whole documents split unevenly between {ranks.count} processes",
-                )
+                share = f"{100 * left_out:.0f} % of the training sentences, different ones each time"
+                reason = f"as whole documents split unevenly between {ranks.count} processes"
+                say(console, f"each epoch skips {share}, {reason}")
             if CONTEXTUAL in config.words.channels:
                 computed = "computed for each batch; `structviews corpus states` computes them once and for all"
                 source = f"read from {training.data.states.path}" if training.data.states else computed

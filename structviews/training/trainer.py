@@ -53,13 +53,7 @@ def training_bytes(model: nn.Module) -> int:
 
 
 class Training:
-    """Model, data and optimiser of a run.
-
-    Attributes:
-        inputs: the files that the settings name.
-        vocabularies: by channel.
-        blueprint: of the encoder that the view ``transformer`` begins from; None without that view.
-    """
+    """Model, data and optimiser of a run; its ``blueprint`` is None without the view ``transformer``."""
 
     def __init__(self, config: TrainConfig, ranks: Ranks | None = None, inputs: Inputs | None = None):
         self.config = config
@@ -244,9 +238,8 @@ class Training:
             self.model.train()
         if not any(sums["anchors"] for sums in totals.values()):
             return {}
-        return flat(
-            {c: {n: s / sums["anchors"] for n, s in sums.items() if n != "anchors"} for c, sums in totals.items()}
-        )
+        means = {c: {n: s / sums["anchors"] for n, s in sums.items() if n != "anchors"} for c, sums in totals.items()}
+        return flat(means)
 
     def undisturbed(self) -> AbstractContextManager[None]:
         """Context in which drawing random numbers does not affect training."""

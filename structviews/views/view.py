@@ -42,19 +42,13 @@ class _Rows(Function):
 
 
 class Words(nn.Module, ABC):
-    """Vectors of the words of a vocabulary.
+    """Vectors of the words of a vocabulary."""
 
-    Attributes:
-        dim: dimension of a vector.
-        weight: ``(words, dim)`` the table.
-        affine: ``(d + 1, dim)`` map from the vectors of words beyond the table, see ``WordIds``; None for the identity.
-        frequencies: ``(words,)`` share of each word in the corpus' words, for views that read them; else None.
-    """
-
-    dim: int
-    weight: Tensor
+    dim: int  # dimension of a vector
+    weight: Tensor  # (words, dim) the table
+    # (d + 1, dim) map from the vectors of words beyond the table, see `WordIds`; None for the identity.
     affine: Tensor | None
-    frequencies: Tensor | None
+    frequencies: Tensor | None  # (words,) share of each word in the corpus' words, for views that read them; else None
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,12 +122,9 @@ class FixedWords(Words):
 
     Args:
         table: ``(words, dim)``; where it is int8, each row has a scale too, see ``words.sub_words``.
-
-    Attributes:
-        scale: ``(words,)`` of the rows of an int8 table; else None.
     """
 
-    scale: Tensor | None
+    scale: Tensor | None  # (words,) of the rows of an int8 table; else None
 
     def __init__(self, table: Tensor):
         super().__init__()
@@ -148,20 +139,14 @@ class FixedWords(Words):
 
 @dataclass(frozen=True)
 class Encoded:
-    """A view's output for a batch.
+    """A view's output for a batch."""
 
-    Attributes:
-        vector: ``(B, dim)`` one vector per sentence.
-        states: ``(m, dim)`` a vector for each word or node, in sentence order; only on request, and
-            None for a view that has none.
-        offsets: ``(B + 1,)`` start of each sentence in ``states``, and the end.
-        attention: ``(E,)`` weight of each child under its parent, in the order of
-            ``TreeBatch.parent_row``; only on request, and None for a view without attention.
-    """
-
-    vector: Tensor
+    vector: Tensor  # (B, dim) one vector per sentence
+    # (m, dim) a vector for each word or node, in sentence order; only on request, and None for a view that has none.
     states: Tensor | None = None
-    offsets: Tensor | None = None
+    offsets: Tensor | None = None  # (B + 1,) start of each sentence in `states`, and the end
+    # (E,) weight of each child under its parent, in the order of `TreeBatch.parent_row`, if the view has attention;
+    # only on request.
     attention: Tensor | None = None
 
     def single(self) -> "Encoded":

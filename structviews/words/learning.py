@@ -165,12 +165,9 @@ def new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
     needed = Word2Vec.estimate_memory(model, n_words)["total"]
     if config.subwords:  # the words' own vectors and those of n-grams, and the n-grams of each word
         needed += 4 * config.dim * (n_words + config.subwords) + NGRAM_BYTES * n_words
-    check_memory(
-        f"dim = {config.dim}: vectors of {n_words:,} words",
-        needed,
-        available_bytes(),
-        f"lower --dim{' or --subwords' * bool(config.subwords)}, or raise --min-count",
-    )
+    what = f"dim = {config.dim}: vectors of {n_words:,} words"
+    remedy = f"lower --dim{' or --subwords' * bool(config.subwords)}, or raise --min-count"
+    check_memory(what, needed, available_bytes(), remedy)
     model.build_vocab_from_freq(counts, corpus_count=len(corpus))
     # gensim writes it to fastText's files, and knows it only of a corpus that it counts itself.
     model.corpus_total_words = counts.total()

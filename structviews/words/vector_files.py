@@ -50,10 +50,8 @@ class Part(NamedTuple):
 class WordVectors:
     """The distinct words ``(V,)`` of a vector file, and their vectors, which stay on disk until they are read.
 
-    Attributes:
-        path, words: the file, and its words in their order.
-        dim: dimension of a vector.
-        sub_words: the n-grams of which other words are composed; None if the file has none.
+    The ``words`` are in the order of the file; ``sub_words`` are the n-grams of which other words are composed, None if
+    the file has none.
     """
 
     def __init__(self, path: Path, parts: Sequence[Part], sub_words: SubWords | None = None):
@@ -310,10 +308,8 @@ def _convert(path: Path, raw: BinaryIO, stamp: bytes, file: BinaryIO, progress: 
                 words, vectors = words.take(pa.array(new, pa.int64())), vectors[new]
             if len(words):
                 lists = pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1)), source.dim)
-                digests = {
-                    WORDS_KEY: words_digest(words, source.dim),
-                    VECTORS_KEY: digest(np.ascontiguousarray(vectors).data),
-                }
+                sealed = digest(np.ascontiguousarray(vectors).data)
+                digests = {WORDS_KEY: words_digest(words, source.dim), VECTORS_KEY: sealed}
                 writer.write_batch(pa.record_batch([words, lists], schema=schema), digests)
             if progress:
                 progress(total * n_read // source.n_words if source.n_words else raw.tell(), total)

@@ -52,9 +52,8 @@ def test_the_trainer_changes_the_run_and_what_is_saved(toolkit, make, embedder, 
     pairs = Dataset.from_dict({"a": SENTENCES, "b": SENTENCES[::-1], "score": [0.0, 1.0, 0.5, 1.0, 0.0]})
     settings = {"max_steps": 3, "learning_rate": 0.01, "use_cpu": True, "report_to": "none", "save_strategy": "no"}
     arguments = toolkit.SentenceTransformerTrainingArguments(output_dir=str(tmp_path / "states"), **settings)
-    toolkit.SentenceTransformerTrainer(
-        model=model, args=arguments, train_dataset=pairs, loss=CosineSimilarityLoss(model)
-    ).train()
+    loss = CosineSimilarityLoss(model)
+    toolkit.SentenceTransformerTrainer(model=model, args=arguments, train_dataset=pairs, loss=loss).train()
     trained = model.encode(SENTENCES)
     assert np.abs(trained - embedder.encode(SENTENCES)).max() > 1e-3
     np.testing.assert_array_equal(Embedder.load(run, RandomParser()).encode(SENTENCES), embedder.encode(SENTENCES))

@@ -43,10 +43,6 @@ def embedder(words_run):
     return Embedder.load(words_run)
 
 
-# Asks for equality to nine digits.
-ROUNDING = "check_methods_sample_order_invariance"
-
-
 class OfNumbers(SentenceVectorizer):
     """Takes a table of numbers, as scikit-learn's checks give it, and makes each row a sentence of its columns."""
 
@@ -71,11 +67,11 @@ class OfNumbers(SentenceVectorizer):
 
 def test_scikit_learns_own_checks(words_run):
     """On sentences made of its tables, since it has none of texts."""
+    # This one asks for equality to nine digits.
+    rounding = {"check_methods_sample_order_invariance": "float32 is equal to rounding"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        done = estimator_checks.check_estimator(
-            OfNumbers(words_run), on_fail=None, expected_failed_checks={ROUNDING: "float32 is equal to rounding"}
-        )
+        done = estimator_checks.check_estimator(OfNumbers(words_run), on_fail=None, expected_failed_checks=rounding)
     by_status = {}
     for each in done:
         by_status.setdefault(each["status"], {})[each["check_name"]] = each["exception"]

@@ -64,10 +64,8 @@ def test_one_of_several(trained, tmp_path):
 
 def test_what_cannot_be_exported(trained, tmp_path):
     """Half of an encoder-decoder would be loaded with other weights."""
-    about = T5Config(
-        vocab_size=400, d_model=32, d_kv=8, d_ff=32, num_layers=2, num_heads=2, pad_token_id=1, decoder_start_token_id=1
-    )
-    T5Model(about).save_pretrained(tmp_path / "t5")
+    sizes = {"vocab_size": 400, "d_model": 32, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
+    T5Model(T5Config(**sizes, pad_token_id=1, decoder_start_token_id=1)).save_pretrained(tmp_path / "t5")
     tokeniser("roberta").save_pretrained(tmp_path / "t5")
     for name, settings, message in (
         ("plain", {"views": ("seq", "dep"), "encoder": "", "hidden": 8}, "has no view 'transformer', but seq, dep"),

@@ -12,7 +12,7 @@ from corpora import opened, random_trees, tiny_corpus, tiny_rows, topic_corpus, 
 
 from structviews.batches.batch import collate
 from structviews.batches.reader import CorpusReader, epoch_batches, held_out, n_batches, prefetch
-from structviews.corpus.format import Row
+from structviews.corpus.layout import Row
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, SHARD_ROWS
 from structviews.errors import InputError
 from structviews.words.vocabulary import Vocabulary

@@ -56,15 +56,9 @@ def test_an_interrupt_is_one_line(command, monkeypatch, place):
 
 def in_a_process(folder, *arguments):
     """A command that finds the modules of a folder first."""
-    return subprocess.run(
-        [sys.executable, "-m", "structviews", *arguments],
-        env=os.environ | {"PYTHONPATH": str(folder)},
-        stdin=subprocess.DEVNULL,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "structviews", *arguments]
+    how = {"env": os.environ | {"PYTHONPATH": str(folder)}, "stdin": subprocess.DEVNULL, "cwd": folder}
+    return subprocess.run(command, **how, capture_output=True, text=True, check=False)
 
 
 INTERRUPTED = f"import os; os.kill(os.getpid(), {signal.SIGINT:d})"

@@ -13,10 +13,8 @@ from structviews.runs.which_vectors import Representation
 from structviews.training.loop import train
 from structviews.words.vector_files import WordVectors
 
-FLAGS = [
-    *("--hidden", "8", "--word-dim", "6", "--batch-size", "8", "--epochs", "1"),
-    *("--held-out", "0.3", "--precision", "fp32", "--seed", "3"),
-]
+SIZE = ("--hidden", "8", "--word-dim", "6", "--batch-size", "8", "--epochs", "1")
+FLAGS = (*SIZE, "--held-out", "0.3", "--precision", "fp32", "--seed", "3")
 SENTENCES = "A black bird sits .\nIt\nThe oven is hot , Ann .\n"
 
 

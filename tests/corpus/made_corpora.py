@@ -2,11 +2,7 @@
 
 from corpora import topic_rows, write_corpus
 
-from structviews.corpus.format import Skipped
-
-
-def quiet(done, total):
-    """Progress that nobody looks at."""
+from structviews.corpus.layout import Skipped
 
 
 def source(documents=5, sentences=8, seed=0):

@@ -4,24 +4,15 @@ import pytest
 from corpora import tiny_rows, topic_corpus, topic_rows, write_corpus
 from trees_for_tests import chain
 
-from structviews.corpus import writer
-from structviews.corpus.format import NUMBERS, Form, Row, Skipped, batch_of, encoded
+from structviews.corpus import parsed_corpus
+from structviews.corpus.layout import NUMBERS, Form, Row, Skipped, batch_of, encoded
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.writer import write_subset
 from structviews.errors import InputError
 
-BIRD = ParsedSentence(
-    tokens=("A", "bird", "sings", "."),
-    tags=("DT", "NN", "VBZ", "."),
-    heads=(2, 3, 0, 3),
-    relations=("det", "nsubj", "root", "punct"),
-    left=(0, 4, 5),
-    right=(1, 2, 3),
-    labels=("", "", "VP", "", "NP", "", "S"),
-)
+BIRD = tiny_rows()[0].sentence  # a black bird sits on the wall
 WORD = ParsedSentence(("Yes",), ("UH",), (0,), ("root",), (), (), ("INTJ",))
-DEPENDENCIES_ONLY = ParsedSentence(("Go", "."), heads=(0, 1), relations=("root", "punct"))
 # The second of three shards has no rows.
 SENTENCES = [Row(0, 0, 1, BIRD), Skipped(0, 1, 2, "zu lang – ü"), Row(0, 2, 3, WORD)]
 SENTENCES += [Skipped(0, 3, 4, "odd"), Skipped(0, 4, 5, "odd"), Skipped(0, 5, 6, "odd"), Row(1, 0, 5, BIRD)]
@@ -38,15 +29,7 @@ def test_what_is_read_is_what_was_written(corpus):
     assert list(opened) == [opened.row(i) for i in range(len(opened))] == expected
     assert opened.skipped == [each for each in SENTENCES if isinstance(each, Skipped)]
     assert opened.shard_rows == [2, 0, 1]
-    assert [opened.manifest[key] for key in ("documents", "sentences", "tokens")] == [2, 3, 9]
-
-
-def test_a_missing_kind_of_tree_is_recorded(tmp_path):
-    opened = ParsedCorpus.open(write_corpus(tmp_path / "d.parsed", [Row(0, 0, 1, DEPENDENCIES_ONLY)]))
-    assert opened.sentence(0) == DEPENDENCIES_ONLY
-    opened.require("dependency")
-    with pytest.raises(InputError, match=r"d\.parsed has no constituency trees"):
-        opened.require("constituency")
+    assert [opened.manifest[key] for key in ("documents", "sentences", "tokens")] == [2, 3, 8 + 1 + 8]
 
 
 def test_what_is_not_there_or_of_another_version(tmp_path, corpus, one_line):
@@ -81,7 +64,7 @@ def test_numbers_and_dictionaries_are_as_narrow_as_they_go():
 
 
 def test_a_manifest_is_not_written_over_what_is_no_tree(tmp_path):
-    fields = {name: getattr(BIRD, name) for name in BIRD.__slots__} | {"heads": (0, 0, 1, 1)}
+    fields = {name: getattr(BIRD, name) for name in BIRD.__slots__} | {"heads": (0,) * 8}
     rows = [Row(0, 0, 1, WORD), Row(0, 1, 2, ParsedSentence.unchecked(*fields.values()))]
     with pytest.raises(InputError, match=r"shard-00000\.arrow is damaged: 1 of its sentences are invalid, .* in row 1"):
         write_corpus(tmp_path / "x.parsed", rows)
@@ -90,7 +73,7 @@ def test_a_manifest_is_not_written_over_what_is_no_tree(tmp_path):
 
 def test_a_subset_is_what_its_rows_alone_would_give(tmp_path, monkeypatch):
     """So its dictionaries have its own words and no others, and its shards are full."""
-    monkeypatch.setattr(writer, "SHARD_ROWS", 7)
+    monkeypatch.setattr(parsed_corpus, "SHARD_ROWS", 7)
     whole = ParsedCorpus.open(topic_corpus(tmp_path / "x.parsed"))
     chosen = np.flatnonzero(np.arange(len(whole)) % 3)
     write_subset(whole, chosen, tmp_path / "subset.parsed")

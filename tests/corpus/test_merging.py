@@ -1,16 +1,11 @@
 from dataclasses import replace
 
 import pytest
-from corpora import TINY, tiny_corpus
-from made_corpora import quiet, source, write_source
+from corpora import TINY, opened, quiet, tiny_corpus
+from made_corpora import source, write_source
 
-from structviews.corpus.format import Form, Row, encode_shard, skipped_of
-from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.layout import Form, Row, encode_shard, skipped_of
 from structviews.corpus.writer import merge, verify_corpus
-
-
-def opened(*folders):
-    return [ParsedCorpus.open(folder) for folder in folders]
 
 
 def moved(sentences, first):
@@ -22,7 +17,7 @@ def test_documents_stay_distinct_and_sentences_keep_their_trees_and_places(tmp_p
     only_skipped = [each for each in source(2, seed=2) if not isinstance(each, Row)]
     sources = [source(3, seed=1), only_skipped, source(4, seed=3)]
     folders = [write_source(tmp_path / f"{n}.parsed", each) for n, each in enumerate(sources)]
-    merged = merge(opened(*folders), tmp_path / "all.parsed", quiet)
+    merged = merge([*map(opened, folders)], tmp_path / "all.parsed", quiet)
     # The last document of each source has skipped sentences alone, and still is one.
     expected = [*sources[0], *moved(sources[1], 3), *moved(sources[2], 5)]
     assert list(merged) == [each for each in expected if isinstance(each, Row)]
@@ -33,12 +28,12 @@ def test_documents_stay_distinct_and_sentences_keep_their_trees_and_places(tmp_p
 
 
 def test_the_manifest_says_what_each_part_was_made_from(tmp_path):
-    first = write_source(tmp_path / "a.parsed", source(3))
+    first = opened(write_source(tmp_path / "a.parsed", source(3)))
     job = {"settings": {"format": "prose", "max_tokens": 9}, "sources": [{"sha256": "1", "bytes": 2}]}
-    second = write_source(tmp_path / "b.parsed", source(2), job=job | {"repaired": {"ligature": 2}})
-    merged = merge(opened(first, second), tmp_path / "ab.parsed", quiet)
-    twice = merge(opened(first, merged.path), tmp_path / "aab.parsed", quiet).manifest
-    a, b = (corpus.manifest for corpus in opened(first, second))
+    second = opened(write_source(tmp_path / "b.parsed", source(2), job=job | {"repaired": {"ligature": 2}}))
+    merged = merge([first, second], tmp_path / "ab.parsed", quiet)
+    twice = merge([first, merged], tmp_path / "aab.parsed", quiet).manifest
+    a, b = first.manifest, second.manifest
     assert (twice["parser"], twice["tokeniser"]) == (a["parser"], a["tokeniser"])
     assert (twice["settings"], twice["repaired"]) == ({"max_tokens": 9}, {"ligature": 2})
     assert twice["sources"] == [*a["sources"], *a["sources"], *b["sources"]]
@@ -61,21 +56,22 @@ def test_shards_get_one_form(tmp_path, settings, form):
         write_source(tmp_path / f"{number}.parsed", source(seed=number), job={"settings": each})
         for number, each in enumerate(settings)
     ]
-    merged = merge(opened(*folders), tmp_path / "all.parsed", quiet)
+    merged = merge([*map(opened, folders)], tmp_path / "all.parsed", quiet)
     assert Form.of(merged.manifest) == form
     assert {table.schema.field("left").type.value_type for table in merged.tables()} == {form.numbers(10)}
-    first = ParsedCorpus.open(folders[0])
+    first = opened(folders[0])
     shard = encode_shard(list(first)[: first.shard_rows[0]], skipped_of(first.shard(0)), form)
     assert (merged.path / "shard-00000.arrow").read_bytes() == shard
     assert list(verify_corpus(merged.path, quiet)) == []
 
 
 def test_what_cannot_be_merged_or_written(tmp_path, one_line):
-    (one,) = opened(write_source(tmp_path / "a.parsed", source()))
+    one = opened(write_source(tmp_path / "a.parsed", source()))
     newer = {"parser": one.parser | {"version": "2"}}
-    (two,) = opened(write_source(tmp_path / "b.parsed", source(), job=newer))
-    (words,) = opened(write_source(tmp_path / "w.parsed", source(), job={"tokeniser": {"name": "whitespace"}}))
-    both, heads = opened(tiny_corpus(tmp_path / "t.parsed"), tiny_corpus(tmp_path / "h.parsed", paths=TINY[:1]))
+    two = opened(write_source(tmp_path / "b.parsed", source(), job=newer))
+    words = opened(write_source(tmp_path / "w.parsed", source(), job={"tokeniser": {"name": "whitespace"}}))
+    both = opened(tiny_corpus(tmp_path / "t.parsed"))
+    heads = opened(tiny_corpus(tmp_path / "h.parsed", paths=TINY[:1]))
     (tmp_path / "file").write_text("")
     for corpora, out, message in [
         ([one, two], "ab.parsed", r"b\.parsed has parser random with version 2, but .*a\.parsed has .* version 1: "),

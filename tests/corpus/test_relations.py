@@ -8,7 +8,7 @@ import pytest
 from corpora import opened, tiny_corpus, write_corpus
 from trees_for_tests import SHAPES, gum, related
 
-from structviews.corpus.format import Row
+from structviews.corpus.layout import Row
 from structviews.corpus.relations import LABELS, RELATIONS, has_relations, relation_numbers, word_labels
 from structviews.corpus.sentence import ParsedSentence
 

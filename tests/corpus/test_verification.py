@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pytest
-from corpora import TINY, tiny_corpus
-from made_corpora import quiet, source, write_source
+from corpora import quiet
+from made_corpora import source, write_source
 from trees_for_tests import SHAPES
 
-from structviews.corpus.format import COLUMNS, NAMES, PLACES, Form, Row, batch_of, encoded, list_array, shard_name
+from structviews.corpus.layout import COLUMNS, NAMES, PLACES, Form, Row, batch_of, encoded, list_array, shard_name
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
 from structviews.corpus.tree_arrays import WHITE_SPACE, malformed
@@ -116,12 +116,6 @@ def test_every_reordering_of_small_trees_is_judged_as_one_by_one():
 def test_white_space_is_pythons():
     characters = [chr(c) for c in range(sys.maxunicode) if not 0xD800 <= c < 0xE000]
     assert pa.compute.match_substring_regex(characters, WHITE_SPACE).to_pylist() == list(map(str.isspace, characters))
-
-
-def test_whole_corpora_have_no_faults(tmp_path, corpus):
-    assert faults(corpus) == []
-    for paths in (TINY, TINY[:1], TINY[1:]):
-        assert faults(tiny_corpus(tmp_path / f"{len(paths)}{paths[0].name}", paths=paths)) == []
 
 
 def rewritten(folder, number, table, manifest=None):

@@ -11,7 +11,7 @@ import torch
 from corpora import RandomParser, random_trees, topic_rows, write_corpus
 from tiny_encoders import published_model
 
-from structviews.corpus.format import Row
+from structviews.corpus.layout import Row
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.baseline import RECIPES
@@ -31,8 +31,6 @@ CORPUS_ROWS = [
 SENTENCES = [row.sentence for row in topic_rows(6, 6, seed=7)]
 RANDOM = {"views": ["dep", "seq", "avg"], "hidden": 8, "word_dim": 6}
 DIM = 12
-EXAMPLES = [*RECIPES, "random", "sentence-transformers"]
-every_word_kind = pytest.mark.parametrize("kind", RECIPES)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +65,7 @@ def runs(files, tmp_path_factory):
     return run
 
 
-@pytest.fixture(params=EXAMPLES)
+@pytest.fixture(params=[*RECIPES, "random", "sentence-transformers"])
 def run(request, runs):
     return runs(request.param, request)
 
@@ -135,7 +133,7 @@ def in_loops(kind, vectors, sentences):
     return np.array(found)
 
 
-@every_word_kind
+@pytest.mark.parametrize("kind", RECIPES)
 def test_weighted_averages_are_those_of_the_formulas(kind, files, runs, request):
     vectors = WordVectors.open(files[1])
     # Of words that are the file's alone, and of none that it has.
@@ -162,6 +160,8 @@ def test_random_encoders_are_those_that_training_starts_with(files, tmp_path):
     before = Embedder.load(run).encode(SENTENCES)
     other = make_baseline("random", files[0], tmp_path / "other", encoders=RANDOM | {"seed": 2})
     assert np.abs(Embedder.load(other).encode(SENTENCES) - before).max() > 1e-3
+    fixed = make_baseline("random", files[0], tmp_path / "fixed", files[1], RANDOM)
+    assert Embedder.load(fixed).config.words.channels == ("fixed",)
     config, _ = load_run(run)
     first = Training(config).model.channels["trained"].views[1].state_dict()
     saved = Embedder.load(run).model.channels["trained"].views[1].state_dict()
@@ -235,12 +235,3 @@ def test_wrong_baselines_leave_nothing(kind, options, message, files, tmp_path):
     with pytest.raises(InputError, match=message):
         make_baseline(kind, files[0], tmp_path / "run", vectors, options.get("encoders"))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_baseline_command(files, does, tmp_path):
-    corpus, vectors = files
-    made = ("baseline", "random", "--corpus", corpus, "--views", "dep, const", "--seed", 5, "-o", "random")
-    assert does(*made, "--vectors", vectors) == "random\n"
-    embedder = Embedder.load(tmp_path / "random")
-    assert (embedder.views, embedder.config.optimisation.seed) == (("dep", "const"), 5)
-    assert embedder.config.words.channels == ("fixed",)

@@ -164,10 +164,8 @@ def test_every_weight_of_the_encoders_gets_a_dense_gradient(runs_of_all_kinds, n
 
 
 def test_the_gradient_is_that_of_finite_differences(runs_of_all_kinds):
-    embedder = Embedder.load(runs_of_all_kinds["trees"]).with_representation(
-        remove_component=True, normalise=True, join="average"
-    )
-    encoder = SentenceEncoder(embedder).double()
+    chosen = Representation(remove_component=True, normalise=True, join="average")
+    encoder = SentenceEncoder(Embedder.load(runs_of_all_kinds["trees"], representation=chosen)).double()
     weight = encoder.get_parameter("model.channels.trained.words.1.weight")
     mixed = torch.randn(encoder.dim, dtype=torch.float64)
 

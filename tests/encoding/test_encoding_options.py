@@ -3,6 +3,7 @@
 import pickle
 import shutil
 from contextlib import nullcontext
+from functools import partial
 
 import numpy as np
 import pytest
@@ -152,16 +153,14 @@ def test_strings_are_prepared_by_processes_or_by_a_parser_given_here(
     expected = embedder.encode(RAW)
     np.testing.assert_allclose(embedder.encode(RAW, pool=pool), expected, atol=1e-6)
     assert parser.n_parsed == 2 * len(RAW)
-    with pytest.raises(InputError, match="the run's parser cannot be loaded here"):
+    with pytest.raises(InputError, match=r"parser cannot be loaded here \(unknown parser 'random'.*\): give parsed"):
         joined.encode(RAW, pool=pool)
     with one_line("sentence 21: "):
         joined.encode([*SENTENCES, *SENTENCES[:8], ["two words"], *SENTENCES], pool=pool)
 
 
 def test_what_a_pool_cannot_do_is_one_line(runs_of_all_kinds, embedder, joined, pool):
-    with pytest.raises(
-        InputError, match=r"words: the pool was opened for another run, .*joined: open one for this run"
-    ):
+    with pytest.raises(InputError, match=r"words: the pool was opened for another run, .*joined: open one for this"):
         embedder.encode(RAW, pool=pool)
     with pytest.raises(InputError, match="transductive = true"):
         joined.with_representation(remove_component=True, transductive=True).encode(SENTENCES, pool=pool)
@@ -232,3 +231,6 @@ def test_wrong_options_are_one_line(embedder, one_line):
         embedder.with_precision("fp16")
     with one_line("batch_size = 0: give at least 1"):
         embedder.encode(["x"], batch_size=0)
+    for call in (embedder.with_limit, partial(Embedder.load, "default")):
+        with one_line("unknown overlong 'drop': choose one of raise, cut"):
+            call(overlong="drop")

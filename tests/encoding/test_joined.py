@@ -90,12 +90,7 @@ def test_members_with_trees_of_different_parsers_get_each_its_own(runs, tmp_path
     monkeypatch.undo()
     joined = join_runs([runs[0], other], tmp_path / "both")
     asked = []
-
-    def load(name, options):
-        asked.append(name)
-        return RandomParser()
-
-    monkeypatch.setattr(preparation, "load", load)
+    monkeypatch.setattr(preparation, "load", lambda name, options: asked.append(name) or RandomParser())
     with pytest.warns(UserWarning, match="the run was trained on trees of other 1"):
         Embedder.load(joined).encode([["a", "bird"]])
     assert asked == ["random", "other"]

@@ -1,6 +1,5 @@
 """A run finds the tokeniser and the parser of its corpus again, whatever they were."""
 
-import warnings
 from dataclasses import replace
 
 import pytest
@@ -14,16 +13,10 @@ from structviews.parsing.parser import Options
 from structviews.parsing.sources import open_source
 from structviews.runs.settings_file import Parsed
 
+pytestmark = pytest.mark.filterwarnings("error::UserWarning")
 SENTENCE = "Ich geh's z.B. an."
 NEEDS = {"dependency", "constituency"}
 CHAIN, RANDOM = specification.load("trivial:chain"), specification.load("trivial:random").describe()
-
-
-@pytest.fixture(autouse=True)
-def _no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        yield
 
 
 @pytest.mark.parametrize("named", ["trivial:random", "trivial:random+trivial:balanced"])
@@ -109,10 +102,3 @@ def test_trees_without_relations_are_refused_only_where_a_view_reads_them():
         preparer.prepare([whole, bare], {"labelled"})
     (parsed,) = preparer.prepare([["Go", "."]], {"labelled"})
     assert parsed.has_dependencies
-
-
-def test_a_parser_that_is_not_there_is_one_line():
-    with pytest.raises(
-        InputError, match=r"the run's parser cannot be loaded here \(unknown parser 'gone'.*\): give parsed"
-    ):
-        Preparer(Parsed("", {"name": "gone"}, {})).prepare([["a"]], NEEDS)

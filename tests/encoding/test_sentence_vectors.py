@@ -8,7 +8,7 @@ import pytest
 
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.baseline import given_run
-from structviews.encoding.sentence_vectors import read_sentences, read_vectors, saved, write_sentences
+from structviews.encoding.sentence_vectors import read_sentences, saved, write_sentences
 from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 
@@ -30,14 +30,6 @@ def test_sentences_are_lines(file):
     # By hand: white space of any kind, no newline at the end.
     file.with_suffix(".txt").write_bytes("\ufeffa\u2028b\r\n café\t. \nb a".encode())
     assert list(read_sentences(file.with_suffix(".txt"))) == SENTENCES
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_vectors_of_any_precision(dtype, file):
-    np.save(file, VECTORS.astype(dtype))
-    rows, vectors = read_vectors(file)
-    assert rows == {tokens: line for line, tokens in enumerate(SENTENCES)}
-    np.testing.assert_array_equal(vectors, VECTORS)
 
 
 def npy(array):
@@ -99,7 +91,9 @@ def test_nothing_is_kept_after_an_error(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_of_given_vectors(file, tmp_path):
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_a_run_of_given_vectors(dtype, file, tmp_path):
+    np.save(file, VECTORS.astype(dtype))
     run = given_run(file, tmp_path / "runs" / "x")
     embedder = Embedder.load(run)
     np.testing.assert_array_equal(embedder.encode([list(SENTENCES[2]), list(SENTENCES[0])]), VECTORS[[2, 0]])

@@ -31,6 +31,11 @@ def shared_senteval() -> Path:
 
 
 @pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
 def encode():
     """Means of a random vector for each word, the same in every process."""
 
@@ -78,17 +83,12 @@ def folder(tmp_path: Path) -> Path:
     write(root / "TREC/TREC_10.label", trec[::2])
     for split in ("train", "test"):
         rows = [f"{i % 2}\t{i}\t{i}\tthe {n} ran\tthe {n if i % 2 else 'x'} ran" for i, n in enumerate(names)]
-        write(
-            root / f"MRPC/msr_paraphrase_{split}.txt",
-            ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", *rows],
-            "utf-8-sig",
-        )
-    grades = [(1.0, "CONTRADICTION", "no"), (2.6, "NEUTRAL", "some"), (4.5, "ENTAILMENT", "the")]
+        rows.insert(0, "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String")
+        write(root / f"MRPC/msr_paraphrase_{split}.txt", rows, "utf-8-sig")
+    grades = [("no", "1.0\tCONTRADICTION"), ("some", "2.6\tNEUTRAL"), ("the", "4.5\tENTAILMENT")]
+    graded = [(name, *grades[i % 3]) for i, name in enumerate(names)]
     for split in ("train", "trial", "test_annotated"):
-        rows = [
-            f"{i}\tthe {n} runs\t{grades[i % 3][2]} {n} runs\t{grades[i % 3][0]}\t{grades[i % 3][1]}"
-            for i, n in enumerate(names)
-        ]
+        rows = [f"{i}\tthe {n} runs\t{word} {n} runs\t{grade}" for i, (n, word, grade) in enumerate(graded)]
         end = "\r" if split == "test_annotated" else ""
         rows = [row + end for row in ("pair_ID\tA\tB\trelatedness_score\tjudgment", *rows)]
         write(root / f"SICK/SICK_{split}.txt", rows)

@@ -91,25 +91,12 @@ class Folder:
                 shutil.copy(path, local_dir / name, follow_symlinks=False)
 
 
-def connect(patch, root):
-    patch.setenv("HF_TOKEN", "hf_none")
-    patch.setattr(Folder, "root", root)
-    patch.setattr(hub, "HfApi", Folder)
-    return root
-
-
 @pytest.fixture
 def remote(tmp_path, monkeypatch):
-    return connect(monkeypatch, tmp_path / "hub")
-
-
-@pytest.fixture(scope="module")
-def pushed(trained, tmp_path_factory):
-    """What the Hub has of the run."""
-    with pytest.MonkeyPatch.context() as patch:
-        root = connect(patch, tmp_path_factory.mktemp("pushed"))
-        push(trained, "me/x")
-    return root / "me/x"
+    monkeypatch.setenv("HF_TOKEN", "hf_none")
+    monkeypatch.setattr(Folder, "root", tmp_path / "hub")
+    monkeypatch.setattr(hub, "HfApi", Folder)
+    return tmp_path / "hub"
 
 
 def names(folder):
@@ -281,8 +268,8 @@ def damaged(before, after):
         (lambda repo: (repo / "sources.tsv").symlink_to("/etc/passwd"), "sources.tsv: does not belong to a run"),
     ],
 )
-def test_what_arrives_is_looked_at(pushed, remote, tmp_path, damage, message, one_line):
-    shutil.copytree(pushed, remote / "me/x")
+def test_what_arrives_is_looked_at(trained, remote, tmp_path, damage, message, one_line):
+    push(trained, "me/x")
     damage(remote / "me/x")
     with one_line(re.escape(message)) as error:
         pull("me/x", tmp_path / "y")

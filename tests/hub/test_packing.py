@@ -46,10 +46,8 @@ def scored(run, unavailable=(), **tasks):
 
 @pytest.fixture(scope="module")
 def run(corpus, vectors):
-    config = small_config(
-        corpus, corpus.parent / "dep-const", channels=("fixed", "trained"), vectors=str(vectors), epochs=2
-    )
-    run = train(config)
+    settings = {"channels": ("fixed", "trained"), "vectors": str(vectors), "epochs": 2}
+    run = train(small_config(corpus, corpus.parent / "dep-const", **settings))
     scored(run, MR=80.0)
     return run
 
@@ -116,6 +114,7 @@ def test_what_a_packed_run_holds(run, packed, corpus, vectors):
 
 # Runs that compose unknown words of n-grams.
 DIM, BUCKETS = 6, 64
+UNHEARD = random_trees(["the", "unheard", "of", "computers", "naïveté"])
 
 
 @pytest.fixture(scope="module")
@@ -138,11 +137,6 @@ def composing(ngram_run, tmp_path):
     return tmp_path / "packed"
 
 
-@pytest.fixture(scope="module")
-def sentence():
-    return random_trees(["the", "unheard", "of", "computers", "naïveté"])
-
-
 @pytest.fixture
 def hub():
     pytest.importorskip("jinja2", reason="needs structviews[hub]")
@@ -159,12 +153,12 @@ def table(path, *rows):
 
 
 @pytest.mark.filterwarnings("error")
-def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_vectors, sentence):
+def test_unknown_words_are_composed_as_by_the_run(ngram_run, composing, ngram_vectors):
     """Of rows of 8 bits."""
     before, after = Embedder.load(ngram_run), Embedder.load(composing)
     words = after.vocabularies["fixed"]
     stored = words.words[1:]
-    sentence = replace(sentence, tokens=(stored[0], "unheard", stored[1], "computers", "naïveté"))
+    sentence = replace(UNHEARD, tokens=(stored[0], "unheard", stored[1], "computers", "naïveté"))
     expected, found = before.encode([sentence]), after.encode([sentence])
     np.testing.assert_allclose(found, expected, atol=0.03 * np.abs(expected).max())
     same = [replace(sentence, tokens=("unheard",) * 5)]
@@ -252,21 +246,21 @@ def test_a_run_is_packed_and_shipped_with_its_card(script, hub, run, average, tm
 
 
 @pytest.mark.filterwarnings("error")
-def test_n_grams_and_sources_go_wherever_the_run_goes(script, hub, composing, sentence, tmp_path):
+def test_n_grams_and_sources_go_wherever_the_run_goes(script, hub, composing, tmp_path):
     embedder = Embedder.load(composing)
-    expected = embedder.encode([sentence])
+    expected = embedder.encode([UNHEARD])
     embedder.save(tmp_path / "saved")
     pack(composing, tmp_path / "again", WORDS)
     for folder in ("saved", "again"):
-        np.testing.assert_allclose(Embedder.load(tmp_path / folder).encode([sentence]), expected, atol=1e-3)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).encode([sentence]), expected)
+        np.testing.assert_allclose(Embedder.load(tmp_path / folder).encode([UNHEARD]), expected, atol=1e-3)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(embedder)).encode([UNHEARD]), expected)
     shipped, staged = tmp_path / "models/shipped", tmp_path / "staged"
     script("ship", composing, "-o", shipped, "--sources", table(tmp_path / "a.tsv", ROW))
     joined = join_runs([shipped, composing], tmp_path / "joined")
     assert stage(joined, staged) == []
     check_arrived(staged)
     found = Embedder.load(staged)
-    np.testing.assert_allclose(found.encode([sentence])[0, : embedder.dim], expected[0], atol=1e-6)
+    np.testing.assert_allclose(found.encode([UNHEARD])[0, : embedder.dim], expected[0], atol=1e-6)
     assert read_sources(staged / "members/0-shipped" / SOURCES) == read_sources(tmp_path / "a.tsv")
     card = model_card(staged, "me/x", found)
     assert "| Two novels | public domain | 3 | 4,000 |\n| all | | 3 | 4,000 |\n\n**1-packed**\n" in card

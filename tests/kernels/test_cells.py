@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
-from itertools import count
+from itertools import count, product
 
 import pytest
 import torch
@@ -32,8 +32,6 @@ CELLS = {
     "const-gru": (BinaryGruCell, "constituency"),
 }
 cells = pytest.mark.parametrize("name", CELLS)
-
-
 # Which words are the same: the word that stands for the n-th one.
 WORDINGS = {
     "as in the text": lambda word, n: word,
@@ -279,9 +277,11 @@ def test_a_cell_is_its_equations(name):
         expected = [*leaves, pair, node(None, [pair, leaves[2]])]
     else:
         expected = [leaves[0], node(x[1], [leaves[0], leaves[2]]), leaves[2]]
-    for backend in BACKENDS:
-        states = dispatch.run(*made, backend).states.flatten().tolist()
-        assert states == pytest.approx([state[0] for state in expected], abs=1e-12)
+    for backend, gradients in product(BACKENDS, (True, False)):
+        with torch.set_grad_enabled(gradients):
+            states = dispatch.run(*made, backend).states
+        assert states.requires_grad == gradients
+        assert states.flatten().tolist() == pytest.approx([state[0] for state in expected], abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["dep-rel", "labelled sum"])
@@ -320,17 +320,6 @@ def test_what_is_fixed_gets_no_gradient_and_the_others_theirs(name, wanted):
 @pytest.mark.parametrize("of", ["states", "roots", "attention"])
 def test_each_result_alone_has_its_gradients(name, of):
     check_backends(make(name, SHAPES["mixed"]), "level", "naive", of=(of,))
-
-
-@cells
-def test_it_runs_without_gradients(name):
-    made = make(name, SHAPES["mixed"])
-    expected = dispatch.run(*made)
-    with torch.no_grad():
-        results = dispatch.run(*made)
-    assert not results.roots.requires_grad
-    assert torch.equal(results.roots, expected.roots)
-    assert torch.equal(results.states, expected.states)
 
 
 def test_an_unknown_backend_is_refused_with_those_there_are():

@@ -89,18 +89,12 @@ def test_the_kernels_compile_without_a_gpu(tmp_path):
     assert len(names) == 10
 
 
-def test_the_steps_of_a_device():
-    assert steps.on(torch.device("cpu")) is steps
-    if DEVICE.type == "cuda":
-        assert steps.on(DEVICE) is fused
-
-
 @needs_gpu
 @cells
 def test_half_precision_is_within_two_percent_on_a_gpu(name):
-    check_half_precision(
-        in_single_precision(*on_device(name, SHAPES["random"], input_dim=32, hidden=64)), of_key_bias=0.1
-    )
+    assert steps.on(DEVICE) is fused
+    made = on_device(name, SHAPES["random"], input_dim=32, hidden=64)
+    check_half_precision(in_single_precision(*made), of_key_bias=0.1)
 
 
 @needs_gpu

@@ -39,13 +39,10 @@ def test_he_draws_each_weight_by_the_number_of_its_inputs(name):
     ("name", "settings", "gates"),
     [
         ("seq", {}, [1, 1, 0]),  # r, z, n
-        ("seq-uni", {}, [1, 1, 0]),
         ("seq", {"cell": "lstm"}, [0, 1, 0, 0]),  # i, f, g, o
         ("dep-gru", {}, [0, 1, 1]),  # n, z and the reset gate
         ("const-gru", {}, [0, 1, 1]),
-        ("avg", {}, None),
         ("dep", {}, None),
-        ("const", {}, None),
     ],
 )
 def test_the_gates_that_start_with_a_bias(name, settings, gates):
@@ -56,7 +53,7 @@ def test_the_gates_that_start_with_a_bias(name, settings, gates):
     if name.startswith("seq"):  # of two biases of a gate one is set
         names = [each for each in biases if "bias_ih" in each]
         totals = [biases[each] + biases[each.replace("bias_ih", "bias_hh")] for each in names]
-        assert len(totals) == 1 + (name == "seq")
+        assert len(totals) == 2  # directions
     else:
         totals = list(biases.values())
     for total in totals:

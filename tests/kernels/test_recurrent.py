@@ -17,8 +17,6 @@ from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm
 X, H = 4, 5
 LENGTHS = {
     "one word": [1],
-    "words": [1, 1, 1],
-    "one sentence": [6],
     "equal": [4, 4, 4],
     "mixed": [2, 7, 1, 4, 9, 1, 7, 2, 1],
     # More words than make one product, and more rows in a step than are computed together without gradients.

@@ -23,22 +23,22 @@ SENTENCES = [[1, 2, 1], [3], [4, 4, 0, 1], [2, 5], [1], [3, 2]]
 NEXT = [1, 2, -1, 4, -1, -1]
 
 
-def objective(dim=DIM, counts=COUNTS, **options):
-    return create_objective("generative", Inputs(("seq",), (dim,), WORD_DIM, counts), **options).double()
+def objective(dim=DIM, **options):
+    return create_objective("generative", Inputs(("seq",), (dim,), WORD_DIM, COUNTS), **options).double()
 
 
-def context(sentences=SENTENCES, following=NEXT):
-    words = torch.tensor([word for sentence in sentences for word in sentence])
+def context():
+    words = torch.tensor([word for sentence in SENTENCES for word in sentence])
     distinct, inverse = words.unique(return_inverse=True)
-    rows = torch.tensor([row for row, sentence in enumerate(sentences) for _ in sentence])
+    rows = torch.tensor([row for row, sentence in enumerate(SENTENCES) for _ in sentence])
     table = torch.randn(len(COUNTS), WORD_DIM, dtype=torch.float64)
-    words = ContextWords(distinct, inverse, rows, table, np.array([len(sentence) for sentence in sentences]))
-    neighbours = torch.full((len(sentences), 3), -1)  # not read
-    return Context(neighbours, next=torch.tensor(following), words=words)
+    words = ContextWords(distinct, inverse, rows, table, np.array([*map(len, SENTENCES)]))
+    neighbours = torch.full((len(SENTENCES), 3), -1)  # not read
+    return Context(neighbours, next=torch.tensor(NEXT), words=words)
 
 
-def vectors(n=6):
-    return torch.randn(n, DIM, dtype=torch.float64, requires_grad=True)
+def vectors():
+    return torch.randn(len(SENTENCES), DIM, dtype=torch.float64, requires_grad=True)
 
 
 def noise():

@@ -14,7 +14,6 @@ from torch.utils._pytree import tree_leaves
 from structviews.objectives import contrast
 from structviews.objectives.objective import Context, Inputs, context_indices
 
-SELF_SCORES = ("masked", "zero")
 # Documents end within the batch, sentences were skipped, some stand alone.
 BATCHES = {
     "one document": [(0, 0), (0, 1), (0, 2), (0, 3)],
@@ -25,8 +24,7 @@ BATCHES = {
     "no context": [(0, 0), (1, 0), (2, 0)],
     "one sentence": [(0, 0)],
 }
-every_batch = pytest.mark.parametrize("batch", BATCHES)
-both_self_scores = pytest.mark.parametrize("self_score", SELF_SCORES)
+both_self_scores = pytest.mark.parametrize("self_score", ["masked", "zero"])
 
 
 def contexts_by_loops(batch, distance=1):
@@ -116,7 +114,7 @@ def objective(n_views=2, name="pairwise", **options):
 
 
 @both_self_scores
-@every_batch
+@pytest.mark.parametrize("batch", BATCHES)
 @pytest.mark.parametrize("distance", [1, 2, 3])
 @pytest.mark.parametrize(("name", "n_views"), [("pairwise", 2), ("pairwise", 3), ("quick-thoughts", 2)])
 def test_loss_gradient_and_accuracy_are_the_formula(batch, name, n_views, distance, self_score):

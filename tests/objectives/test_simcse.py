@@ -25,9 +25,8 @@ def formula(first, second, temperature):
 @pytest.mark.parametrize("head", [False, True])
 @pytest.mark.parametrize("temperature", [0.05, 1.0])
 def test_the_loss_is_the_paper_s(head, temperature):
-    objective = create_objective(
-        "simcse", Inputs(("transformer",), (DIM,)), head=head, temperature=temperature
-    ).double()
+    inputs = Inputs(("transformer",), (DIM,))
+    objective = create_objective("simcse", inputs, head=head, temperature=temperature).double()
     first, second = torch.randn(2, 5, DIM, dtype=torch.float64).unbind()
     loss, metrics = objective([first, second], Context(torch.full((5, 2), -1)))
     if head:

@@ -32,10 +32,10 @@ def objective(**settings):
     return run
 
 
-def context(sentences=SENTENCES, following=NEXT, table=None):
+def context():
     """The context, whose words' vectors have a gradient, and their table."""
-    facts = test_generative.context(sentences, following)
-    table = facts.words.table.requires_grad_() if table is None else table
+    facts = test_generative.context()
+    table = facts.words.table.requires_grad_()
     words = replace(facts.words, table=table.detach(), vectors=table[facts.words.distinct])
     return replace(facts, words=words), table
 

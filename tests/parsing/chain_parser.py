@@ -14,15 +14,9 @@ from structviews.parsing.parser import Parser, Unparsed
 def chain(tokens, label="S"):
     """Every word depends on the one before; the constituents branch to the right."""
     n = len(tokens)
-    return ParsedSentence(
-        tokens=tuple(tokens),
-        tags=("X",) * n,
-        heads=tuple(range(n)),
-        relations=("root", *("dep",) * (n - 1)),
-        left=tuple(range(n - 2, -1, -1)),
-        right=(n - 1, *range(n, 2 * n - 2)) if n > 1 else (),
-        labels=("",) * (2 * n - 2) + (label,),
-    )
+    relations, labels = ("root", *("dep",) * (n - 1)), ("",) * (2 * n - 2) + (label,)
+    left, right = tuple(range(n - 2, -1, -1)), (n - 1, *range(n, 2 * n - 2)) if n > 1 else ()
+    return ParsedSentence(tuple(tokens), ("X",) * n, tuple(range(n)), relations, left, right, labels)
 
 
 class ChainParser(Parser):

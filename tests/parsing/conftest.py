@@ -1,6 +1,5 @@
 import functools
 import warnings
-from pathlib import Path
 
 import pytest
 import tiny_parsers
@@ -9,14 +8,6 @@ from jobs import IN_PROCESS, text_source
 
 from structviews.parsing import pipeline
 from structviews.parsing.neural import Featuriser
-
-
-@pytest.fixture(scope="session")
-def treebanks():
-    folder = Path(__file__).parents[2].parent / "shared/data/treebanks"
-    if not folder.is_dir():
-        pytest.skip("the treebanks are not at ../shared/data/treebanks")
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -25,11 +25,9 @@ def arborescence(scores):
 
 
 def best_constituents(scores, n):
-    """``(start, split, end)`` of every node of the best left-factored tree, in post-order.
+    """``(start, split, end)`` of every node of the best left-factored tree over ``n`` words, in post-order.
 
-    Args:
-        scores: ``scores[w, i]`` of the words ``i .. i + w - 1``, float32.
-        n: number of words.
+    ``scores[w, i]``, float32, are of the words ``i .. i + w - 1``.
     """
     left = {(i, i + 1): np.float32(0) for i in range(n)}
     right = dict(left)
@@ -66,13 +64,10 @@ def constituents(n, nodes, scores):
 
 def is_tree(heads):
     """Whether heads ``(n + 1,)`` lead from every word to 0."""
-    for start in range(1, len(heads)):
-        node, steps = start, 0
-        while node and steps <= len(heads):
-            node, steps = heads[node], steps + 1
-        if node:
-            return False
-    return heads[0] == 0
+    nodes = range(len(heads))
+    for _ in heads:
+        nodes = [heads[node] for node in nodes]
+    return heads[0] == 0 and not any(nodes)
 
 
 @cache

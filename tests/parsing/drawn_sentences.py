@@ -9,14 +9,10 @@ from trees_for_tests import sentences
 from structviews.corpus.sentence import ParsedSentence
 
 BIRD = ParsedSentence(
-    tokens=("A", "black", "bird", "sings", "."),
-    tags=("DT", "JJ", "NN", "VBZ", "."),
-    heads=(3, 3, 4, 0, 4),
-    relations=("det", "amod", "nsubj", "root", "punct"),
-    left=(0, 5, 6, 7),
-    right=(1, 2, 3, 4),
-    labels=("", "", "", "VP", "", "", "NP", "", "S"),
-)
+    tokens=("A", "black", "bird", "sings", "."), tags=("DT", "JJ", "NN", "VBZ", "."),
+    heads=(3, 3, 4, 0, 4), relations=("det", "amod", "nsubj", "root", "punct"),
+    left=(0, 5, 6, 7), right=(1, 2, 3, 4), labels=("", "", "", "VP", "", "", "NP", "", "S"),
+)  # fmt: skip
 WORDS = ("a", "bird", "红色", "東京都", "é", "e\u0301", "한국어", "x" * 14, "שלום", "مرحبا", "🐦", "&lt;b>", "¹")
 
 
@@ -26,11 +22,8 @@ def labelled(draw, max_words: int = 8):
     sentence = draw(sentences(max_words))
     n = len(sentence.tokens)
     chains = st.sampled_from(["", "NP", "S+VP"])
-    return replace(
-        sentence,
-        tokens=tuple(draw(st.sampled_from(WORDS)) for _ in range(n)),
-        labels=(*(draw(chains) for _ in range(2 * n - 2)), "S"),
-    )
+    tokens = tuple(draw(st.sampled_from(WORDS)) for _ in range(n))
+    return replace(sentence, tokens=tokens, labels=(*(draw(chains) for _ in range(2 * n - 2)), "S"))
 
 
 def dissolved(tree: Tree) -> Tree:

@@ -27,15 +27,9 @@ def contents(folder):
 
 def command(*arguments, folder, **environment):
     """The command line with the chain parsers, in a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, DRIVER, "parse", *map(str, arguments)],
-        cwd=folder,
-        env=os.environ | environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    words = [sys.executable, DRIVER, "parse", *map(str, arguments)]
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(words, cwd=folder, env=os.environ | environment, start_new_session=True, **output)
 
 
 def stat(pid):

@@ -48,12 +48,9 @@ def test_a_flat_sentence_may_be_longer_than_python_nests():
 
 
 LABELS = st.sampled_from(["S", "NP", "VP", "X"])
-WORDS = st.builds(
-    lambda tag, word: Tree(tag, [word]), st.sampled_from(["NN", "-LRB-", "``", "PRP$"]), st.text("ab", min_size=1)
-)
-TREES = st.recursive(
-    WORDS, lambda inner: st.builds(Tree, LABELS, st.lists(inner, min_size=1, max_size=5)), max_leaves=20
-)
+TAGS = st.sampled_from(["NN", "-LRB-", "``", "PRP$"])
+WORDS = st.builds(Tree, TAGS, st.tuples(st.text("ab", min_size=1)))
+TREES = st.recursive(WORDS, lambda some: st.builds(Tree, LABELS, st.lists(some, min_size=1, max_size=5)), max_leaves=20)
 
 
 @given(TREES)

@@ -12,7 +12,7 @@ from rich.console import Console
 from shell import fails
 
 from structviews.cli import corpora
-from structviews.corpus.format import Row, Skipped
+from structviews.corpus.layout import Row, Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.parsing.drawing import choose
 

@@ -1,7 +1,6 @@
 """Trees drawn with characters and as SVG are read back, by following their lines."""
 
 import re
-from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -239,15 +238,11 @@ def test_what_reads_from_right_to_left_is_mirrored():
 
 
 def test_hostile_text_is_text():
-    sentence = replace(
-        BIRD,
-        tokens=("<script>", '"&amp;', "a\x1b\uffffb", "\u0301", "\x9b\x7f"),
-        tags=("<b>", "&", '"', "'", "\x00"),
-        relations=("a<b", "c&d", 'e"f', "root", "g\x07"),
-    )
-    assert not re.search(
-        r"[\x00-\x1f\x7f-\x9f]", "".join(draw_constituents(sentence, 80) + draw_dependencies(sentence))
-    )
+    tags, relations = ("<b>", "&", '"', "'", "\x00"), ("a<b", "c&d", 'e"f', "root", "g\x07")
+    sentence = replace(BIRD, tags=tags, relations=relations)
+    sentence = replace(sentence, tokens=("<script>", '"&amp;', "a\x1b\uffffb", "\u0301", "\x9b\x7f"))
+    lines = draw_constituents(sentence, 80) + draw_dependencies(sentence)
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(lines))
     root = drawn(sentence, heading="sentence 0: document <0> & \x07")
     assert texts(root, "word")[-5:] == ["<script>", '"&amp;', "a␛\ufffdb", "◌\u0301", "\ufffd␡"]
     assert texts(root, "label")[-5:] == ["<b>", "&", '"', "'", "␀"]
@@ -255,10 +250,8 @@ def test_hostile_text_is_text():
     assert texts(root, "title")[0] == "sentence 0: document <0> & ␇"
 
 
-def test_one_word_and_a_deep_tree():
-    for sentence in (chain(["a"]), chain(["word"] * 1200)):
-        assert Counter(texts(drawn(sentence, "constituency"), "word")) == Counter(sentence.tokens * 2)
-    assert texts(drawn(chain(["a"]), "dependency"), "word") == ["a"]
+def test_a_deep_tree():
+    assert texts(drawn(chain(["word"] * 1200), "constituency"), "word") == ["word"] * 2400
 
 
 def test_arcs_are_as_wide_as_their_weights_and_say_them():

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from chain_parser import chain
-from corpora import tiny_rows, write_corpus
+from corpora import quiet, tiny_rows, write_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trees_for_tests import SHAPES
+from trees_for_tests import GUM, SHAPES
 
-from structviews.corpus.format import Row, Skipped, skipped_of
+from structviews.corpus.layout import Row, Skipped, skipped_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.writer import merge, verify_corpus, write_subset
@@ -50,10 +50,6 @@ ODD = replace(
     labels=("", "NP+QP", "", "", "", "", "", "", "", "VP", "", "", "", "", "S"),
 )
 HEADS, NODES = {"heads": (), "relations": ()}, {"left": (), "right": (), "labels": ()}
-
-
-def quiet(done, total):
-    """Progress that nobody looks at."""
 
 
 def parsed(paths, folder, longest=LONGEST):
@@ -172,6 +168,7 @@ def test_files_come_back(tmp_path, files):
     corpus = corpus_of(tmp_path, files)
     faults = {"2 dependency roots", "more than 4 tokens"} if TWO_ROOTS in files.get(".conllu", "") else set()
     assert all(any(fault in skip.reason for skip in corpus.skipped) for fault in faults)
+    assert not list(verify_corpus(corpus.path, quiet))
     assert exported(corpus, tmp_path / "out") == files
     again = parsed([tmp_path / f"out{ending}" for ending in files], tmp_path / "again.parsed")
     assert shards(again) == shards(corpus)
@@ -249,12 +246,13 @@ def check_part(corpus, out):
 location = attrgetter("document", "position", "line")
 
 
+@pytest.mark.skipif(not GUM.is_dir(), reason="the treebanks are not at ../shared/data/treebanks")
 @pytest.mark.parametrize(
     ("files", "documents", "sentences"),
     [(("gum/dev.conllu", "gum/dev.ptb"), 30, 1575), (("ewt/dev.conllu",), 318, 2001)],
 )
-def test_real_treebanks_are_read_and_come_back(treebanks, tmp_path, files, documents, sentences):
-    paths = [treebanks / file for file in files]
+def test_real_treebanks_are_read_and_come_back(tmp_path, files, documents, sentences):
+    paths = [GUM.parent / file for file in files]
     corpus, _ = pipeline.parse_corpus(TreebankSource(paths, max_tokens=50), tmp_path / "x.parsed")
     assert {skip.reason for skip in corpus.skipped} == {"more than 50 tokens"}
     places = [each.document for each in (*corpus, *corpus.skipped)]

@@ -7,16 +7,8 @@ import torch.nn.functional as F  # noqa: N812
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structviews.parsing.neural import (
-    UNKNOWN,
-    Biaffine,
-    Featuriser,
-    ParserConfig,
-    ParserNetwork,
-    SharedDropout,
-    SpanScorer,
-    drop_words,
-)
+from structviews.parsing import neural
+from structviews.parsing.neural import Featuriser, ParserConfig, ParserNetwork
 
 CONFIG = ParserConfig(
     n_words=10, n_tags=5, n_relations=4, n_labels=3, buckets=20, word_dim=8, affix_dim=4,
@@ -31,12 +23,8 @@ def filled(module):
     return module.eval()
 
 
-@pytest.fixture
-def network():
-    return filled(ParserNetwork(CONFIG))
-
-
-def test_padding_changes_nothing(network, features, mask):
+def test_padding_changes_nothing(features, mask):
+    network = filled(ParserNetwork(CONFIG))
     words = network.words(features)
     together = network.outputs(words, mask)
     for b, n in enumerate(mask.sum(dim=1).tolist()):
@@ -52,19 +40,15 @@ def test_every_parameter_learns(features, mask):
     outputs = network.outputs(network.words(features), mask)
     sentence, word = mask.nonzero(as_tuple=True)
     first = sentence * (mask.shape[1] + 1) + word
-    scores = [
-        outputs.tags,
-        outputs.arcs,
-        network.relations(outputs.dependents[sentence, word + 1], outputs.heads[sentence, word]),
-        network.spans(outputs.posts, first, first + 1),
-    ]
-    sum(each.pow(2).sum() for each in scores).backward()
+    relations = network.relations(outputs.dependents[sentence, word + 1], outputs.heads[sentence, word])
+    spans = network.spans(outputs.posts, first, first + 1)
+    sum(each.pow(2).sum() for each in (outputs.tags, outputs.arcs, relations, spans)).backward()
     without = [name for name, p in network.named_parameters() if p.grad is None or not p.grad.any()]
     assert without == []
 
 
 def test_arcs_and_relations_are_bilinear_forms_with_linear_terms():
-    form = filled(Biaffine(12, 6, 3, 0.3))
+    form = filled(neural.Biaffine(12, 6, 3, 0.3))
     x = torch.randn(2, 4, 12)
     dependents, heads = form.project(x)
     arcs = form.all_pairs(dependents, heads)
@@ -81,7 +65,7 @@ def test_arcs_and_relations_are_bilinear_forms_with_linear_terms():
 
 
 def test_spans_are_differences_of_fenceposts(mask):
-    spans = filled(SpanScorer(CONFIG))
+    spans = filled(neural.SpanScorer(CONFIG))
     x = torch.randn(*mask.shape, CONFIG.dim)
     posts = spans.fenceposts(x, mask)
     half = CONFIG.dim // 2
@@ -98,14 +82,14 @@ def test_spans_are_differences_of_fenceposts(mask):
 
 
 def test_dropout_is_the_same_of_every_word_and_dropped_words_lose_their_form_only():
-    kept = SharedDropout(0.25).train()(torch.ones(200, 3, 50))
+    kept = neural.SharedDropout(0.25).train()(torch.ones(200, 3, 50))
     assert kept.unique().tolist() == pytest.approx([0, 4 / 3])
     assert (kept == kept[:, :1]).all()
     assert kept.mean().item() == pytest.approx(1, abs=0.03)
-    forms, hashed = drop_words(torch.full((50, 40, 7), 5), 0.2).split([1, 6], dim=-1)
+    forms, hashed = neural.drop_words(torch.full((50, 40, 7), 5), 0.2).split([1, 6], dim=-1)
     assert (hashed == 5).all()
-    assert set(forms.unique().tolist()) == {UNKNOWN, 5}
-    assert (forms == UNKNOWN).float().mean().item() == pytest.approx(0.2, abs=0.04)
+    assert set(forms.unique().tolist()) == {neural.UNKNOWN, 5}
+    assert (forms == neural.UNKNOWN).float().mean().item() == pytest.approx(0.2, abs=0.04)
 
 
 FORMS = ["the", "bird", "0000", "don't"]

@@ -18,17 +18,10 @@ from structviews.parsing.parser import Fault, Options
 from structviews.parsing.specification import load
 from structviews.parsing.treebank import as_token
 
-TOKENS = [
-    *tiny_parsers.ODD_SENTENCES,
-    *([f"w{i}" for i in range(n)] for n in (2, 3, 5, 9, 17, 40)),
-]
+TOKENS = [*tiny_parsers.ODD_SENTENCES, *([f"w{i}" for i in range(n)] for n in (2, 3, 5, 9, 17, 40))]
 # A file of each kind of models, to be spoilt.
-FILES = {
-    "stanza": "en/depparse/random.pt",
-    "benepar": "tiny.pt",
-    "benepar-t5": "benepar_en3/benepar_model.bin",
-    "spacy": "tiny/parser/model",
-}
+FILES = {"stanza": "en/depparse/random.pt", "spacy": "tiny/parser/model", "benepar": "tiny.pt"}
+FILES |= {"benepar-t5": "benepar_en3/benepar_model.bin"}
 every_kind = pytest.mark.parametrize("kind", FILES)
 
 
@@ -56,9 +49,6 @@ def copied(tiny_models, tmp_path):
 
 def failure(specification, folder, **options):
     return refused(load, specification, Options(**{"models": folder, "device": "cpu"} | options))
-
-
-# What all have in common.
 
 
 @every_kind
@@ -138,9 +128,6 @@ def test_a_truncated_file_or_one_that_would_run_code_is_not_read_and_it_is_said_
     assert f"--models {tmp_path}" in message
 
 
-# stanza.
-
-
 def test_stanza_gives_what_its_own_pipeline_gives(loaded, tiny_models):
     ours = loaded("stanza").parser.parse(TOKENS)
     import stanza
@@ -194,25 +181,18 @@ def test_stanza_models_that_are_not_there(copied):
     assert load("stanza", Options(models=folder, device="cpu")).kinds == {"dependency"}
 
 
-# benepar.
-
-
 @pytest.mark.parametrize("kind", ["benepar", "benepar-t5"])
 def test_benepar_gives_the_best_tree_of_its_scores(kind, loaded):
     """Against benepar's own CKY in plain Python, sentence by sentence."""
     parser = loaded(kind)
     chart = parser.parser.parser._parser
     for tokens, answer in zip(TOKENS, parser.parse(TOKENS), strict=True):
-        given = parser.parser.parser._with_missing_fields_filled(
-            parser.parser.benepar.InputSentence(words=[surface(token) for token in tokens])
-        )
+        words = parser.parser.benepar.InputSentence(words=list(map(surface, tokens)))
+        given = parser.parser.parser._with_missing_fields_filled(words)
         (scores,) = chart.parse([given], return_scores=True)
         tree = chart.decoder.tree_from_scores(scores, [(token, "X") for token in tokens])
         binary = binarise(strip(tree))
         assert (answer.left, answer.right, answer.labels) == (binary.left, binary.right, binary.labels)
-
-
-# spaCy.
 
 
 def test_spacy_gives_what_its_own_pipeline_gives(loaded, tiny_models):
@@ -261,9 +241,6 @@ def test_spacy_and_benepar_models_that_cannot_be_used(tiny_models, tmp_path, mon
     assert "--lang fi: benepar only has models for ar, de, en" in failure("benepar", tmp_path, language="fi")
     assert "for 'de', but --lang is 'en'" in failure("benepar:benepar_de2", tmp_path)
     assert "no such file or folder" in failure(f"benepar:{tmp_path}/none.pt", tmp_path)
-
-
-# What they share.
 
 
 def test_no_tree_and_a_tree_over_other_words_are_faults():

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from shell import fails
 
-from structviews.corpus.format import Skipped
+from structviews.corpus.layout import Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.parsing import pipeline, specification

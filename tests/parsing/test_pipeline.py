@@ -11,7 +11,7 @@ import torch
 from chain_parser import ChainParser, chain
 from jobs import IN_PROCESS, SLOWLY, command, contents, needs_proc, stat, text_source, wait_until
 
-from structviews.corpus.format import Skipped
+from structviews.corpus.layout import Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.parsing import pipeline
@@ -143,9 +143,8 @@ def test_a_corpus_without_a_sentence_is_an_error(tmp_path):
 
 def test_output_names():
     names = ["a.txt", "d/b.txt.zst", "c.gz", "x.y.txt", "-", "gum.conllu"]
-    assert [output_name(name) for name in names] == [
-        f"{name}.parsed" for name in ("a", "b", "c", "x.y", "corpus", "gum")
-    ]
+    expected = [f"{name}.parsed" for name in ("a", "b", "c", "x.y", "corpus", "gum")]
+    assert [output_name(name) for name in names] == expected
 
 
 def test_standard_input_gives_the_same(tmp_path, monkeypatch):

@@ -132,9 +132,8 @@ def test_prose_keeps_its_lines(tmp_path):
     repairs, found = Repairs("en"), []
     for name, prose in (("a.txt", content), ("b.txt", clean)):
         (tmp_path / name).write_bytes(prose.encode())
-        found.append(
-            list(text.read_sentences(tmp_path / name, "prose", tokenised=False, language="en", repairs=repairs))
-        )
+        read = text.read_sentences(tmp_path / name, "prose", tokenised=False, language="en", repairs=repairs)
+        found.append(list(read))
     assert [s.text for s in found[0]] == [s.text for s in found[1]]
     assert [s.line for s in found[0]] == [1, 1, 1, 3, 4, 8, 8]
     assert repairs.lines == {"windows-1252": 4, "soft hyphen": 1, "ligature": 1}

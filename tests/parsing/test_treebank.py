@@ -36,29 +36,16 @@ def test_both_trees_of_the_same_words(write):
     ptb = write("t.ptb", "(ROOT (S (NP-SBJ (PRP I)) (VP (VB go))))")
     (item,) = read(conllu, ptb)
     assert item == (0, 0, 2, item.sentence, conllu.read_text(), ptb.read_text())
-    assert item.sentence == ParsedSentence(
-        tokens=("I", "go"),
-        tags=("PRP", "VBP"),  # CoNLL-U's, not the bracketed file's
-        heads=(2, 0),
-        relations=("nsubj", "root"),
-        left=(0,),
-        right=(1,),
-        labels=("NP", "VP", "S"),
-    )
+    tags = ("PRP", "VBP")  # CoNLL-U's, not the bracketed file's
+    nodes = (0,), (1,), ("NP", "VP", "S")
+    assert item.sentence == ParsedSentence(("I", "go"), tags, (2, 0), ("nsubj", "root"), *nodes)
     assert read(ptb, conllu) == [item]
 
 
 def test_escapes_and_lines_without_a_word(write):
-    lines = [
-        "# a comment",
-        row("1-2", "(don't", "_"),
-        *words("(", "don't"),
-        row("2.1", "_", "_"),
-        row(3, "f(s)", 2),
-        "",
-    ]
+    rows = [row("1-2", "(don't", "_"), *words("(", "don't"), row("2.1", "_", "_"), row(3, "f(s)", 2)]
     ptb = write("t.ptb", "(X (-LRB- -LRB-) (NN don't) (NN f-LRB-s-RRB-))")
-    (item,) = read(write("t.conllu", *lines), ptb)
+    (item,) = read(write("t.conllu", "# a comment", *rows, ""), ptb)
     assert item.sentence.tokens == ("(", "don't", "f(s)")
     assert item.line == 2
 
@@ -117,6 +104,5 @@ def test_heads_may_be_missing_from_a_whole_sentence_beside_brackets(write):
     (item,) = read(write("t.conllu", row(1, "a", "_"), row(2, "b", "_"), ""), ptb)
     assert item.sentence.has_constituents
     assert not item.sentence.has_dependencies
-    assert "t.conllu:1: word 1 has no head" in refused(
-        read, write("t.conllu", row(1, "a", "_"), row(2, "b", 0), ""), ptb
-    )
+    part = write("t.conllu", row(1, "a", "_"), row(2, "b", 0), "")
+    assert "t.conllu:1: word 1 has no head" in refused(read, part, ptb)

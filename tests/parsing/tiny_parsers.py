@@ -12,14 +12,12 @@ from structviews.parsing.specification import load
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
-SENTENCES = [
-    "The black bird sat on a dead tree .",
-    "She said that her brother had bought three old books .",
-    "Go home !",
-    "( It rained , and nobody minded )",
-    "When the dog barked , the cat that we had found ran away .",
-    "Who knows ?",
-]
+SENTENCES = """The black bird sat on a dead tree .
+She said that her brother had bought three old books .
+Go home !
+( It rained , and nobody minded )
+When the dog barked , the cat that we had found ran away .
+Who knows ?"""
 # Of tokens that brackets, other formats and vocabularies use for themselves, and that few models have seen.
 ODD_SENTENCES = [
     ["The", "bird", "sat", "."],
@@ -31,17 +29,14 @@ ODD_SENTENCES = [
 # What ``--parser`` is given for each kind of model: the library that it needs, and the model.
 SPECIFICATIONS = {"stanza": "stanza", "benepar": "benepar:tiny.pt", "benepar-t5": "benepar", "spacy": "spacy:tiny"}
 # What ``--parser`` is given -> the kind of models, if any. A new backend joins the test of their contract by a line.
-CASES = {
-    "builtin": None,
-    **{f"trivial:{shape}": None for shape in SHAPES},
-    **{specification: kind for kind, specification in SPECIFICATIONS.items()},
-}
+CASES = dict.fromkeys(["builtin", *(f"trivial:{shape}" for shape in SHAPES)])
+CASES |= {specification: kind for kind, specification in SPECIFICATIONS.items()}
 
 
 @functools.cache
 def sentences():
     """With both kinds of tree."""
-    return load("builtin").parse([text.split() for text in SENTENCES])
+    return load("builtin").parse([text.split() for text in SENTENCES.splitlines()])
 
 
 def make(kind, folder):

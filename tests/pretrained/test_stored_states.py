@@ -62,10 +62,8 @@ def test_a_batch_from_disk_is_one_computed_on_the_fly(place):
     further = Further(np.array([0, 3, 4]), np.array([1, 0, 0]), np.array([False, True, True]))
     stored = StoredStates.find(place.corpus, place.encoder)
     for cut_off in (0, 3):
-        here, there = (
-            CorpusReader(place.corpus, vocabularies, ["tokens"], cut_off=cut_off, states=states, pairs=pairs)
-            for states in ({}, {"contextual": stored})
-        )
+        same = place.corpus, vocabularies, ["tokens"], False, cut_off
+        here, there = (CorpusReader(*same, states, pairs=pairs) for states in ({}, {"contextual": stored}))
         for rows, beside in (([0, 1, 2], None), ([28, 29, 30, 31, 59, 60, 79], None), ([2, 31, 32], further)):
             one, other = (reader.batch(np.array(rows), beside).ids["contextual"] for reader in (here, there))
             assert one.inverse.tolist() == other.inverse.tolist()

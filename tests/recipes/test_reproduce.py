@@ -197,10 +197,8 @@ def test_members_have_corpora_of_their_own(command, words):
         assert message in fails(command, Path(), "reproduce", *arguments, *how)
     corpora = ("--corpus", "corpus.txt", "--corpus", "BookCorpus+UMBC=both.txt")
     _, _, err = command("reproduce", "qt-ensemble", *corpora, *how, "--vectors", "words.bin", "--dry-run")
-    assert [line for line in err.splitlines() if line.startswith("taking")] == [
-        "taking the first 100 sentences of corpus.txt",
-        "taking the first 100 sentences of both.txt",
-    ]
+    taken = [line for line in err.splitlines() if line.startswith("taking")]
+    assert taken == [f"taking the first 100 sentences of {name}.txt" for name in ("corpus", "both")]
 
 
 @pytest.mark.usefixtures("uni_qt", "words")
@@ -212,9 +210,8 @@ def test_members_are_shared_unless_they_differ_in_settings_or_vectors(does, comm
         return err
 
     before = weights("reproduced/runs/uni-qt")
-    assert "uni-qt: already has a run with hidden = 8 (you asked for 10): give another folder with --out" in refused(
-        "--hidden", "10"
-    )
+    other = "uni-qt: already has a run with hidden = 8 (you asked for 10): give another folder with --out"
+    assert other in refused("--hidden", "10")
     assert not Path("reproduced/runs/bi-qt").exists()
     code, _, err = command("reproduce", "combine-qt", *SMALL)
     assert (code, weights("reproduced/runs/uni-qt")) == (0, before)
@@ -337,22 +334,17 @@ def test_a_recipe_of_a_run_says_how_others_are_scored(does, words):
 def test_what_is_left_is_said_and_nothing_is_written(command, monkeypatch):
     code, out, err = command("reproduce", "combine-qt", *HOW, "--dry-run")
     assert (code, out) == (0, "")
-    assert err.splitlines() == [
-        "parsing corpus.txt",
-        "training reproduced/runs/uni-qt",
-        "training reproduced/runs/bi-qt",
-        "joining reproduced/runs/combine-qt",
-        "scoring reproduced/runs/combine-qt",
-    ]
+    left = ["parsing corpus.txt", *(f"training reproduced/runs/{name}" for name in ("uni-qt", "bi-qt"))]
+    left += [f"{stage} reproduced/runs/combine-qt" for stage in ("joining", "scoring")]
+    assert err.splitlines() == left
     monkeypatch.setitem(sys.modules, "gensim", None)
     said = fails(command, Path(), "reproduce", "multi-view-d", *HOW, "--tasks", "TREC", "--dry-run")
     assert said.endswith("needs gensim: pip install 'structviews[vectors]', or give --vectors FILE")
     assert not Path("reproduced").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_wrong_input_is_one_line_and_nothing_is_written(command):
+    for arguments, message in (
         (("uni-qt", *HOW, "--corpus", "no.txt"), "no.txt: no such file or folder: give a text or a parsed corpus"),
         (("uni-qt", *HOW, "--corpus", "x.conllu"), "x.conllu: a treebank file: run structviews parse --parser"),
         (("uni-qt", *HOW, "--senteval", "no"), "no: no such folder"),
@@ -362,10 +354,8 @@ def test_what_is_left_is_said_and_nothing_is_written(command, monkeypatch):
         (("uni-qt", *HOW, "--sentences", "0"), "--sentences"),
         (("uni-qt", *HOW, "-o", "corpus.txt"), "corpus.txt: is a file"),
         (("uni-qt", "--senteval", "senteval"), "--corpus"),
-    ],
-)
-def test_wrong_input_is_one_line_and_nothing_is_written(arguments, message, command):
-    assert message in fails(command, Path(), "reproduce", *arguments)
+    ):
+        assert message in fails(command, Path(), "reproduce", *arguments)
 
 
 def test_measures_are_named_and_scaled_as_the_papers_have_them():

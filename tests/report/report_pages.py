@@ -21,11 +21,8 @@ class Element:
         """The elements below, of a tag, of a class and with some attributes."""
         found = []
         for each in (each for each in self.content if not isinstance(each, str)):
-            if (
-                each.tag == tag
-                and (of is None or of in (each.attributes.get("class") or "").split())
-                and attributes.items() <= each.attributes.items()
-            ):
+            classes = [None, *(each.attributes.get("class") or "").split()]
+            if each.tag == tag and of in classes and attributes.items() <= each.attributes.items():
                 found.append(each)
             found += each.all(tag, of, **attributes)
         return found
@@ -52,11 +49,8 @@ class Page(HTMLParser):
         if tag not in VOID:
             self.open.append(element)
 
-    def handle_startendtag(self, tag, attrs):
-        self.open[-1].content.append(Element(tag, dict(attrs)))
-
     def handle_endtag(self, tag):
-        assert self.open.pop().tag == tag
+        assert tag in VOID or self.open.pop().tag == tag
 
     def handle_data(self, data):
         self.open[-1].content.append(data)

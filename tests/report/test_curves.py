@@ -26,11 +26,7 @@ def test_a_log_becomes_curves_of_channels_and_of_the_run():
         ("fixed", "validation", "loss"): ([10], [5.5]),
         ("", "evaluation", "STS14.pearson"): ([10], [0.5]),
     }
-    assert panels(found) == {
-        "loss": "Loss",
-        "sentences_per_second": "Sentences per second",
-        "STS14.pearson": "STS14, pearson x 100",
-    }
+    assert [*panels(found).values()] == ["Loss", "Sentences per second", "STS14, pearson x 100"]
     series = series_of(found)
     assert [each.name for each in series] == ["a · fixed", "a · trained"]
     assert [[each.has(curve) for each in series] for curve in found[:3]] == [[True, False], [False, True], [True, True]]
@@ -57,4 +53,3 @@ def test_a_panel_has_a_line_for_each_curve_in_the_colours_of_the_page():
     assert "var(--ink)" in svg
     assert not any(colour in svg for colour in (*COLOURS, *NAMED))
     assert ">per cent</text>" in svg
-    assert "font-family" not in svg

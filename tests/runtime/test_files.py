@@ -29,9 +29,8 @@ def hold():
     started = []
 
     def start(path):
-        process = subprocess.Popen(
-            [sys.executable, "-c", HOLDER, path.name, "some words"], cwd=path.parent, stdout=subprocess.PIPE
-        )
+        command = [sys.executable, "-c", HOLDER, path.name, "some words"]
+        process = subprocess.Popen(command, cwd=path.parent, stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout.readline() == b"held\n"
         return process
@@ -84,12 +83,8 @@ def test_what_dead_writers_left_is_swept(tmp_path):
     gone[0].mkdir()
     for path in (gone[0] / "z", *gone[1:]):
         path.write_text("")
-    kept = [
-        of_process(tmp_path / "other", dead),
-        of_process(run / "x.json", os.getppid()),
-        run / f".x.json.elsewhere-{dead}.tmp",
-        run / ".notes.tmp",
-    ]
+    kept = [of_process(tmp_path / "other", dead), of_process(run / "x.json", os.getppid())]
+    kept += [run / f".x.json.elsewhere-{dead}.tmp", run / ".notes.tmp"]
     for path in kept:
         path.write_text("")
     with writing(run):

@@ -38,8 +38,6 @@ def test_freed_memory_is_kept():
 
 GIB = 2**30
 STATISTICS = f"anon 1\ninactive_file {GIB}\ntotal_inactive_file {2 * GIB}\n"
-
-
 NEW, OLD = ("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes")
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from structviews.runtime.products import ROWS, Product, keep, padded, prepared, reused, scratch
+from structviews.runtime.products import ROWS, Product, keep, prepared, reused, scratch
 
 COUNTS = (0, 1, 15, 17, ROWS, 2 * ROWS + 50)
 
@@ -43,12 +43,6 @@ def test_inputs_may_be_narrower_or_a_part_of_a_wider_tensor(operands):
     halves = rows.bfloat16()
     product = Product(weight, bias)
     assert torch.equal(product(halves), product(halves.float()))
-
-
-def test_few_numbers_of_rows_are_prepared():
-    sizes = {n: padded(n) for n in range(ROWS + 1)}
-    assert len(set(sizes.values())) < 50
-    assert all(n <= size <= n * 9 / 8 for n, size in sizes.items())
 
 
 def test_any_change_of_a_weight_prepares_again():

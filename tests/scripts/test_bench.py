@@ -20,13 +20,7 @@ from structviews.words.vocabulary import UNKNOWN, Vocabulary
 
 DATA = Path(__file__).parents[2] / "data"
 slow = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def _threads_as_before():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
@@ -80,36 +74,39 @@ def measured(found):
 
 
 PARTS = [
-    ("loader", ("--rows", 300, "--batch-size", 16), "sentences_per_cpu_second", ""),
-    ("parsers", ("x.txt", "--parsers", "spacy", "--tiny", "--sentences", 6, "--rounds", 1), "parsers", "| builtin |"),
-    ("eval", ("--senteval", DATA / "senteval", "--dim", 6, "--threads", 1, "--quick"), "tasks", "| scikit-learn"),
-    ("states", ("--corpus", "x.parsed", "--layers", 1, "--dim", 64, "--sentences", 20), "rates", ""),
-    pytest.param(
+    ("loader", "--rows 300 --batch-size 16", "sentences_per_cpu_second", ""),
+    ("parsers", "x.txt --parsers spacy --tiny --sentences 6 --rounds 1", "parsers", "| builtin |"),
+    ("eval", "--senteval senteval --dim 6 --threads 1 --quick", "tasks", "| scikit-learn"),
+    ("states", "--corpus x.parsed --layers 1 --dim 64 --sentences 20", "rates", ""),
+]
+SLOW_PARTS = [
+    (
         "ranks",
-        ("--corpus", "x.parsed", "--views", "bow,avg", "--hidden", 4, "--batch-size", 8, "--steps", 2, "--rounds", 1),
+        "--corpus x.parsed --views bow,avg --hidden 4 --batch-size 8 --steps 2 --rounds 1",
         "rates",
         "| 2 ranks, 1 thread each |",
-        marks=slow,
     ),
-    pytest.param("busy", ("--beside", 0, "--seconds", 0.1, "--sentences", 600), "rows", "| serve |", marks=slow),
-    pytest.param(
+    ("busy", "--beside 0 --seconds 0.1 --sentences 600", "rows", "| serve |"),
+    (
         "encode",
-        ("--encoders", "default", "all-MiniLM-L6-v2", "--batches", 1, 8, "--seconds", 0.01, "--sentences", 8),
+        "--encoders default all-MiniLM-L6-v2 --batches 1 8 --seconds 0.01 --sentences 8",
         "rows",
         "| default | raw | fp32 |",
-        marks=slow,
     ),
 ]
 
 
-@pytest.mark.parametrize(("part", "flags", "name", "row"), PARTS)
+@pytest.mark.parametrize(
+    ("part", "flags", "name", "row"), [*PARTS, *(pytest.param(*each, marks=slow) for each in SLOW_PARTS)]
+)
 def test_a_part_runs_small_and_tells_what_it_measured(bench, module, monkeypatch, tmp_path, part, flags, name, row):
     for library in {"parsers": ["spacy"], "states": ["transformers"], "encode": ["transformers"]}.get(part, []):
         pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
+    Path("senteval").symlink_to(DATA / "senteval")
     Path("x.txt").write_text("".join(f"The {i} birds in the tree sing.\n" for i in range(30)))
     topic_corpus(Path("x.parsed"), documents=4)
-    printed, found = bench(part, *flags)
+    printed, found = bench(part, *flags.split())
     assert measured(found[name])
     assert all(number > 0 for number in measured(found[name]))
     assert row in printed

@@ -32,14 +32,9 @@ def sourced(clone: Path, graphics: str) -> subprocess.CompletedProcess[str]:
     """Source the script where ``nvidia-smi`` is a given script."""
     executable(clone / "bin" / "nvidia-smi", graphics)
     path = f"{clone / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        ["bash", "-c", "source scripts/environment.sh dev"],
-        cwd=clone,
-        env=os.environ | {"PATH": path, "PYTHON": sys.executable},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+    command = ["bash", "-c", "source scripts/environment.sh dev"]
+    environment = os.environ | {"PATH": path, "PYTHON": sys.executable}
+    return subprocess.run(command, cwd=clone, env=environment, check=False, capture_output=True, text=True)
 
 
 def set_up(clone: Path, graphics: str) -> list[str]:

@@ -25,10 +25,8 @@ def test_all_clients_are_answered_bad_requests_are_refused_and_refusals_are_erro
     found = asyncio.run(bench.load(server, clients=20, seconds=0.3))
     assert found["requests"] >= 20
     assert found["errors"] == {}
-    assert {request: answer.split()[0] for request, answer in found["bad"].items()} == {
-        "oversize": "413",
-        "malformed": "422",
-    }
+    statuses = {request: answer.split()[0] for request, answer in found["bad"].items()}
+    assert statuses == {"oversize": "413", "malformed": "422"}
     assert all("detail" in json.loads(answer.partition(" ")[2]) for answer in found["bad"].values())
     assert "errors: none" in bench.tables(found | {"run": "x", "clients": 20})
 

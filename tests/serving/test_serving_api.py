@@ -107,9 +107,8 @@ def test_neighbours_are_those_of_the_search(client, run, pool):
     found = post(client, "/neighbours", run=run.name, sentences=queries, k=3)["neighbours"]
     vectors = run.embedder.encode(pool.sentences(0, len(pool)))
     expected = nearest(run.embedder.encode([q.split() for q in queries]), vectors, 3, np.array([0, -1]))
-    assert [[n["text"] for n in each] for each in found] == [
-        [pool.texts[row] for row in rows] for rows in expected.rows
-    ]
+    texts = [[pool.texts[row] for row in rows] for rows in expected.rows]
+    assert [[n["text"] for n in each] for each in found] == texts
     np.testing.assert_allclose([[n["cosine"] for n in each] for each in found], expected.scores, **CLOSE)
     assert queries[0] not in [n["text"] for n in found[0]]
     (bird,) = [n for n in post(client, "/neighbours", sentences=["x"], k=100)["neighbours"][0] if n["place"] == 1]

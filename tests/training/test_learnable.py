@@ -1,12 +1,8 @@
 """What cannot be learnt is one line before anything is written; what can is trained."""
 
-import warnings
-
 import pytest
-import torch
 from corpora import random_trees, small_config, topic_corpus, write_corpus
 
-from structviews.batches.reader import CorpusReader
 from structviews.corpus.parsed_corpus import Row
 from structviews.errors import InputError
 from structviews.training import trainer
@@ -27,8 +23,6 @@ def rows(documents, sentences, words=lambda number: ["a", f"w{number}", "b"], ga
     ("corpus", "views", "settings", "message"),
     [
         (rows(40, 1), "bow,bow", {"context": 3}, ALONE),
-        (rows(40, 1), "seq,seq", {"objective": "quick-thoughts"}, ALONE),
-        (rows(40, 1), "seq,avg", {"objective": "consensus"}, ALONE),
         (rows(40, 1), "seq", {"objective": "generative"}, ALONE),
         (rows(12, 4, words=lambda _: ["a", "b"]), "dep,const", {}, "all its sentences are the same, so there is"),
         (rows(1, 1), "dep,const", {}, r"x\.parsed: 1 training sentence: parse a larger corpus"),
@@ -77,16 +71,6 @@ def test_one_document_is_a_warning(tmp_path):
     corpus = write_corpus(tmp_path / "x.parsed", rows(1, 40))
     with pytest.warns(UserWarning, match="one document, which is not split: none is held out for validation"):
         Training(small_config(corpus, tmp_path / "run")).check_learnable()
-
-
-def test_a_corpus_that_can_be_learnt_is_read_no_further(tmp_path, monkeypatch):
-    training = Training(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run"))
-    monkeypatch.setattr(CorpusReader, "batch", None)
-    state = torch.get_rng_state()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        training.check_learnable()
-    assert torch.equal(state, torch.get_rng_state())
 
 
 def test_a_model_beyond_memory_is_one_line(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from corpora import RandomParser, random_trees, small_config, small_sts14, topic_corpus, vectors_of, write_corpus
 from test_training import log_of, result
 
-from structviews.corpus.format import Row
+from structviews.corpus.layout import Row
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import Preparer
 from structviews.errors import InputError

@@ -64,17 +64,6 @@ def test_rows_that_do_not_occur_stand_still_and_the_others_follow_adam():
     assert state["step"] == before["step"] + 1
 
 
-def test_where_every_row_occurs_it_is_adam_to_the_bit():
-    lazy, plain = parameter(), parameter()
-    optimisers = LazyAdam([lazy], LR), torch.optim.Adam([plain], LR, fused=True)
-    for _ in range(10):
-        plain.grad = torch.randn(SIZE, dtype=torch.float64)
-        lazy.grad = sparse(list(range(SIZE[0])), plain.grad.clone())
-        for optimiser in optimisers:
-            optimiser.step()
-    assert torch.equal(lazy, plain)
-
-
 def test_a_row_given_twice_has_the_sum_of_its_gradients():
     values = torch.randn(3, SIZE[1], dtype=torch.float64)
     gradient = torch.sparse_coo_tensor(torch.tensor([[1, 4, 1]]), values, SIZE, check_invariants=True)

@@ -21,7 +21,6 @@ from safetensors.torch import load_file
 from test_training import log_of, result
 from tiny_encoders import encoder_folder, published_model
 
-from structviews.errors import InputError
 from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.stored_states import store_states
 from structviews.runs.settings_file import Parsed, save_config
@@ -46,24 +45,16 @@ def corpus(tmp_path_factory):
     return path
 
 
-def start(command, folder, count=2):
-    """The processes of a command, with the variables that torchrun sets."""
+def start(command, folder):
+    """The two processes of a command, with the variables that torchrun sets."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    common = {"WORLD_SIZE": f"{count}", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}", "OMP_NUM_THREADS": "1"}
+    common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}", "OMP_NUM_THREADS": "1"}
     common["TORCHELASTIC_RUN_ID"] = "test"
-    return [
-        subprocess.Popen(
-            [sys.executable, *map(str, command)],
-            cwd=folder,
-            env=os.environ | common | {"RANK": f"{rank}", "LOCAL_RANK": f"{rank}"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(count)
-    ]
+    environments = [os.environ | common | {"RANK": rank, "LOCAL_RANK": rank} for rank in "01"]
+    how = {"cwd": folder, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return [subprocess.Popen([sys.executable, *map(str, command)], env=each, **how) for each in environments]
 
 
 def ended(processes):
@@ -137,12 +128,12 @@ def settings(corpus, out, **others):
     return small_config(corpus, out, **{"epochs": 3, "batch_size": 8, "precision": "fp32"} | others)
 
 
-def launch(config, folder, count=2):
-    """``train`` with a configuration, on some ranks."""
+def launch(config, folder):
+    """``train`` with a configuration, on two ranks."""
     run = folder / f"{Path(config.data.out).name}-settings"
     run.mkdir()
     save_config(run, config, Parsed.of(opened(config.data.corpus)))
-    return start(["-m", "structviews", "train", "--config", run / "config.toml"], folder, count)
+    return start(["-m", "structviews", "train", "--config", run / "config.toml"], folder)
 
 
 def wait_for_step(run, step, process):
@@ -233,12 +224,6 @@ def test_an_error_of_one_rank_is_one_line(tmp_path, task, code, message):
     codes, (line,) = ended(start([HERE.parent / "ranks.py", task], tmp_path))
     assert codes == [2, code]
     assert line.startswith(message)
-
-
-def test_too_few_documents_for_the_ranks(corpus, tmp_path):
-    message = r"enough training documents for \d+ of 20 processes: give torchrun a smaller --nproc-per-node"
-    with pytest.raises(InputError, match=message):
-        Training(settings(corpus, tmp_path / "run", held_out=0.0), Ranks(0, 20))
 
 
 def test_sentences_that_unequal_shares_leave_out(tmp_path):

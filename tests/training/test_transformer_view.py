@@ -112,6 +112,7 @@ def test_only_the_top_layers_are_trained(settings, place):
 
 
 SIZE = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 8}
+RELATIVE = {"relative_attention": True, "position_biased_input": False, "pos_att_type": ["p2c", "c2p"]}
 
 
 @pytest.mark.parametrize(
@@ -119,9 +120,7 @@ SIZE = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 3, "num_attenti
     [
         transformers.BertConfig(**SIZE),
         transformers.MPNetConfig(**SIZE),
-        transformers.DebertaV2Config(
-            **SIZE, relative_attention=True, position_biased_input=False, pos_att_type=["p2c", "c2p"]
-        ),
+        transformers.DebertaV2Config(**SIZE, **RELATIVE),
         transformers.XLMConfig(vocab_size=20, emb_dim=8, n_layers=3, n_heads=2),
     ],
     ids=lambda about: about.model_type,

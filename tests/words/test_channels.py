@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from vector_files import fasttext_model, random_vectors, write_vectors
 
 from structviews.batches.batch import collate
-from structviews.corpus.format import Row
+from structviews.corpus.layout import Row
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import expand
 from structviews.errors import InputError
@@ -41,9 +41,8 @@ def vectors(topics, tmp_path_factory):
 
 @pytest.fixture
 def config(topics, vectors, tmp_path):
-    return small_config(
-        topics, tmp_path / "run", channels=("fixed", "trained"), vectors=str(vectors), epochs=2, validate_every=4
-    )
+    settings = {"channels": ("fixed", "trained"), "vectors": str(vectors), "epochs": 2, "validate_every": 4}
+    return small_config(topics, tmp_path / "run", **settings)
 
 
 def test_the_fixed_words_are_those_of_the_corpus_that_have_a_vector(topics, vectors, tmp_path):
@@ -155,12 +154,6 @@ def file(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def fixed_run(capitalised, file):
-    config = small_config(capitalised, capitalised.parent / "run", channels=("fixed",), vectors=str(file), epochs=1)
-    return train(config)
-
-
 def trees(words):
     """One sentence, with the trees of its lower-cased words."""
     words = tuple(words)
@@ -185,7 +178,9 @@ def test_one_capital_is_enough_to_look_words_up_as_they_are(tmp_path):
     assert WordVectors.open(write_vectors(tmp_path / "y.vec", ["the", "\uab6c"])).uncased
 
 
-def test_a_run_encodes_capitals_as_lower_case(fixed_run):
+def test_a_run_encodes_capitals_as_lower_case(capitalised, file, tmp_path):
+    settings = {"channels": ("fixed",), "vectors": str(file), "epochs": 1}
+    fixed_run = train(small_config(capitalised, tmp_path / "run", **settings))
     assert load_run(fixed_run)[1].vectors["uncased"]
     embedder = Embedder.load(fixed_run)
     words = [KNOWN[0], "Unheard", KNOWN[-1], "of"]
@@ -200,10 +195,10 @@ def test_baselines_and_expanded_runs_look_words_up_in_any_case(capitalised, file
     sif = make_baseline("sif", capitalised, tmp_path / "sif", file, None, Console(quiet=True))
     plain, upper = (Embedder.load(sif).encode([trees(f(w) for w in PLAIN[0])]) for f in (str.lower, str.upper))
     np.testing.assert_array_equal(plain, upper)
-    fixed_run = train(small_config(capitalised, tmp_path / "run", ("avg", "seq"), epochs=1))
-    own = set(load_words(fixed_run, "trained").words)
+    trained_run = train(small_config(capitalised, tmp_path / "run", ("avg", "seq"), epochs=1))
+    own = set(load_words(trained_run, "trained").words)
     found = [word for word in KNOWN if word in own or word.title() in own]
-    assert expand(fixed_run, file).n_new == len(KNOWN) - len(found)
+    assert expand(trained_run, file).n_new == len(KNOWN) - len(found)
 
 
 def test_vectors_are_learnt_of_lower_cased_words(capitalised, tmp_path):

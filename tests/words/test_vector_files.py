@@ -1,7 +1,6 @@
 import gzip
 import os
 import time
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,16 +11,10 @@ from structviews.errors import InputError
 from structviews.words import vector_files, vector_formats
 from structviews.words.vector_files import WordVectors
 
+pytestmark = pytest.mark.filterwarnings("error")
 ODD = ["naïve", "日本", "'s", "\N{BIRD}", "3.14", "1e5", '"', "NULL", "a\xa0b", "-"]
 WORDS = ["the", *ODD, *(f"w{i}" for i in range(40))]
 VECTORS = random_vectors(WORDS)
-
-
-@pytest.fixture(autouse=True)
-def _no_warning():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
 
 
 @pytest.mark.parametrize("block", [1, 100, 2**22])

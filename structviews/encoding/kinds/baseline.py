@@ -32,16 +32,9 @@ from structviews.runtime.seals import damaged, read_arrays, write_arrays
 from structviews.settings import Settings
 from structviews.views.bag import WordAverage
 from structviews.views.view import Encoded, FixedWords
+from structviews.words import vocabulary as weighting
 from structviews.words.vector_files import WordVectors
-from structviews.words.vocabulary import (
-    UNKNOWN,
-    Vocabulary,
-    WordStatistics,
-    equal_weights,
-    inverse_document_frequencies,
-    smooth_inverse,
-    unsupervised_inverse_frequencies,
-)
+from structviews.words.vocabulary import UNKNOWN, Vocabulary, WordStatistics
 
 BASELINE = "baseline"
 # Vectors of sentences from a file, for ``structviews eval --vectors``.
@@ -74,21 +67,17 @@ class Baseline:
 class Recipe(NamedTuple):
     """How a baseline combines word vectors: see each step below, in this order."""
 
-    # Remove the mean of all word vectors of the file and their first d / 100 principal components from each.
-    center_words: bool = False
-    # Scale each dimension of a sentence's word vectors to unit length.
-    scale_dimensions: bool = False
-    # Weigh words by the statistics of the corpus.
-    weights: Callable[[WordStatistics], np.ndarray] = equal_weights
-    # Remove so many principal components from the sentence vectors.
-    remove: int = 0
+    center_words: bool = False  # remove the mean of all word vectors and their first d / 100 components from each
+    scale_dimensions: bool = False  # scale each dimension of a sentence's word vectors to unit length
+    weights: Callable[[WordStatistics], np.ndarray] = weighting.equal_weights  # of words, by statistics of the corpus
+    remove: int = 0  # number of principal components to remove from the sentence vectors
 
 
 RECIPES = {
     "average": Recipe(),
-    "tfidf": Recipe(weights=inverse_document_frequencies),
-    "sif": Recipe(weights=lambda words: smooth_inverse(words.probabilities), remove=1),
-    "up": Recipe(scale_dimensions=True, weights=unsupervised_inverse_frequencies, remove=5),
+    "tfidf": Recipe(weights=weighting.inverse_document_frequencies),
+    "sif": Recipe(weights=lambda words: weighting.smooth_inverse(words.probabilities), remove=1),
+    "up": Recipe(scale_dimensions=True, weights=weighting.unsupervised_inverse_frequencies, remove=5),
     "all-but-the-top": Recipe(center_words=True),
 }
 

@@ -52,11 +52,8 @@ class Member(NamedTuple):
 class JoinedEmbedder(Embedder):
     """Joins the vectors of several runs, or of single views of them, each with its own representation.
 
-    Args:
-        members: the runs; those of ``with_view`` join with this view alone.
-        names: names of the members, for messages.
-        join, similarity_join: see ``Representation``.
-        parser: parses sentences that have no trees; see ``load``.
+    A member of ``with_view`` joins with this view alone; ``names`` are those of the members in messages. For the joins
+    see ``Representation``, for the parser ``load``.
     """
 
     def __init__(

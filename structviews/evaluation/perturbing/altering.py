@@ -19,11 +19,9 @@ LEAST_SHARE = 0.2
 
 def check_english(corpus: ParsedCorpus) -> None:
     """Raise InputError unless a corpus is of English and has both kinds of trees."""
-    language = corpus.parser.get("language", "en")
-    if language != "en":
-        raise InputError(
-            f"{corpus.path}: in the language {language!r}: the rules are for English: give an English corpus"
-        )
+    if (language := corpus.parser.get("language", "en")) != "en":
+        remedy = "the rules are for English: give an English corpus"
+        raise InputError(f"{corpus.path}: in the language {language!r}: {remedy}")
     corpus.require("dependency")
     corpus.require("constituency")
 

@@ -462,14 +462,10 @@ def _conjuncts(clause: Clause, first: int, second: int) -> tuple[Span, Span] | N
 
 def _is_modified(clause: Clause, noun: int) -> bool:
     """Whether a noun has one adjective, directly before it, that could describe other nouns."""
-    adjectives = clause.dependents(noun, "amod")
-    return (
-        clause.tags[noun] in ("NN", "NNS")
-        and adjectives == [noun - 1]
-        and clause.tags[noun - 1] == "JJ"
-        and not clause.children[noun - 1]
-        and clause.words[noun - 1].lower() not in NO_QUALITIES
-    )
+    adjective = noun - 1
+    alone = clause.dependents(noun, "amod") == [adjective] and not clause.children[adjective]
+    tagged = clause.tags[noun] in ("NN", "NNS") and clause.tags[adjective] == "JJ"
+    return alone and tagged and clause.words[adjective].lower() not in NO_QUALITIES
 
 
 def _can_trade(clause: Clause, one: int, other: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from structviews.corpus.format import BYTE_WORDS, MANIFEST, MODELS, PERTURBED
+from structviews.corpus.layout import BYTE_WORDS, MANIFEST, MODELS, PERTURBED
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
@@ -23,8 +23,7 @@ from structviews.parsing.text import RawSentence, Repairs, survey
 def training_rules(names: Sequence[str] = ()) -> list[Perturbation]:
     """The rules with these names, in the order of the table; by default all whose sentences are grammatical.
 
-    Raises:
-        InputError: if there is no such rule, or its sentences are not grammatical.
+    InputError if there is no such rule, or its sentences are not grammatical.
     """
     rules = [kind for kind in KINDS.values() if kind.grammatical]
     for name in names:
@@ -44,17 +43,10 @@ class PerturbedSource:
     """What each of ``rules`` makes of each plain English sentence of a corpus, and the ``work`` that parses it.
 
     A sentence's ``document`` is the index of its source sentence, and its ``position`` the index of its rule. Random
-    choices depend on the seed, the rule's name and the source sentence alone.
+    choices depend on the seed, the rule's name and the source sentence alone. The ``parser`` of the new sentences, on
+    ``device``, is by default the corpus's own, or the built-in one if the corpus came from a treebank.
 
-    Args:
-        corpus: with tags and both kinds of trees.
-        rules: see ``training_rules``.
-        seed: of the random choices.
-        parser: parses the new sentences; by default the corpus's own, or the built-in one if it came from a treebank.
-        device: of that parser.
-
-    Raises:
-        InputError: if the corpus is of another language, lacks trees or tags, or no rule fits any of its sentences.
+    InputError if the corpus is of another language, lacks trees or tags, or no rule fits any of its sentences.
     """
 
     def __init__(

@@ -260,14 +260,11 @@ def attachment(pool: Pool) -> Examples:
 
 def tree_edit(pool: Pool) -> Examples:
     """TreeEdit: whether, of eight sentences, the second has the tree nearest to the first's or the farthest from it."""
-    anchors = np.concatenate(
-        [pool.rng.permutation(np.flatnonzero(pool.parts == part))[:most] for part, most in enumerate(pool.most)]
-    )
+    drawn = [pool.rng.permutation(np.flatnonzero(pool.parts == part))[:most] for part, most in enumerate(pool.most)]
+    anchors = np.concatenate(drawn)
     near, far = changes.tree_neighbours(pool.parses, pool.parts, anchors, pool.rng)
     anchors, near, far = (each[near >= 0] for each in (anchors, near, far))
-    taken, is_far, names = changed_or_not(
-        pool, anchors, strings("NEAR", "FAR"), lambda classes: pool.parses.lengths[anchors]
-    )
+    taken, is_far, names = changed_or_not(pool, anchors, strings("NEAR", "FAR"), lambda _: pool.parses.lengths[anchors])
     pairs = [anchors[taken], np.where(is_far, far[taken], near[taken])]
     return Examples(pool.parts[pairs[0]], names, [Text.of(pool.parses, each) for each in pairs], pairs)
 
@@ -345,6 +342,8 @@ def make_tasks(
         progress("trees")
         write_subset(corpus, np.unique(np.concatenate(rows)), unfinished / INTACT)
         counts = np.bincount(parts[parts >= 0], minlength=len(PARTS)).tolist()
+        found = [each for each in results if not each.reason]
+        examples_of = {each.name: dict(zip(PARTS, each.counts, strict=True)) for each in found}
         described = {
             "format": "structviews probing tasks",
             "corpus": {"sha256": corpus.fingerprint, "parser": corpus.parser},
@@ -353,13 +352,8 @@ def make_tasks(
             "sentences": dict(zip(PARTS, counts, strict=True)),
             "documents": len(np.unique(parses.documents)),
             "tasks": {
-                each.name: {
-                    "file": PROBING[each.name],
-                    "examples": dict(zip(PARTS, each.counts, strict=True)),
-                    "labels": each.labels,
-                }
-                for each in results
-                if not each.reason
+                each.name: {"file": PROBING[each.name], "examples": examples_of[each.name], "labels": each.labels}
+                for each in found
             },
             "left_out": {each.name: each.reason for each in results if each.reason},
         }

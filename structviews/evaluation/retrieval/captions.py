@@ -277,12 +277,9 @@ def fit(
     for epoch in range(1, protocol.epochs + 1):
         progress(f"epoch {epoch} of at most {protocol.epochs}, best sum of dev recalls {max(best, 0):.1f} of 600")
         for pair, other_images, other_captions in drawn_batches(n, protocol, rng):
-            loss = ranking_loss(
-                map_images(train.features[pair // CAPTIONS].to(device)),
-                model.captions(train.captions[pair].to(device)),
-                map_images(train.features[other_images // CAPTIONS].to(device)),
-                model.captions(train.captions[other_captions].to(device)),
-            )
+            images, others = (map_images(train.features[each // CAPTIONS].to(device)) for each in (pair, other_images))
+            captions, wrong = (model.captions(train.captions[each].to(device)) for each in (pair, other_captions))
+            loss = ranking_loss(images, captions, others, wrong)
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -312,18 +309,13 @@ def evaluate_captions(
     each stage. InputError if a caption has no trees, or vectors are not finite.
     """
     distinct: dict[Tokens, int] = {}
-    rows = {
-        name: np.array([distinct.setdefault(caption, len(distinct)) for caption in each.captions])
-        for name, each in data.splits.items()
-    }
+    splits = data.splits.items()
+    rows = {name: np.array([distinct.setdefault(c, len(distinct)) for c in each.captions]) for name, each in splits}
     progress(f"encoding {counted(len(distinct), 'caption')}")
     table = embedder.encode(trees.find(list(distinct), CAPTION_TASK) if trees else list(distinct))
     if not np.isfinite(table).all():
         raise InputError("caption vectors contain NaN or infinite numbers: train the run again with a lower --lr")
-    pairs = {
-        name: Pairs(torch.from_numpy(each.features), torch.from_numpy(table[rows[name]]))
-        for name, each in data.splits.items()
-    }
+    pairs = {name: Pairs(torch.from_numpy(each.features), torch.from_numpy(table[rows[name]])) for name, each in splits}
     model, best = fit(pairs["train"], pairs["dev"], protocol, progress)
     ranks = split_ranks(model, pairs["test"])
     return {
@@ -331,7 +323,7 @@ def evaluate_captions(
         "intervals": recall_intervals(ranks),
         "dev": best,
         "protocol": protocol.describe() | {"folds": len(ranks), "images": min(FOLD, len(pairs["test"].features))},
-        "examples": {name: len(each.captions) for name, each in data.splits.items()},
+        "examples": {name: len(each.captions) for name, each in splits},
         "dim": table.shape[1],
         "partial": {},
         "data": data.checksums,

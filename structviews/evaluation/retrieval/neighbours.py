@@ -32,17 +32,13 @@ class Trials:
 def neighbour_trials(
     documents: Array, positions: Array, texts: Sequence[Sequence[str]], *, size: int | Sequence[int], seed: int
 ) -> Trials:
-    """Draw the candidates for every sentence whose next sentence is among the given ones.
+    """Draw ``size`` candidates, the true one among them, for every sentence whose next one is among the given ones.
 
     The other candidates are drawn without replacement from all sentences except the anchor, its neighbours and any
     with the same words as the anchor or its next sentence. Anchors with the same words as their next sentence are
-    skipped.
-
-    Args:
-        documents, positions: (m,) document of each sentence, in corpus order, and position in it.
-        texts: tokens of the m sentences.
-        size: number of candidates, including the true one; of several, the first that leaves a sixth undrawn.
-            InputError if there are too few sentences to draw from, or none is followed by its next one.
+    skipped. Of several sizes, the first that leaves a sixth undrawn counts. The m sentences are in corpus order:
+    their tokens ``texts``, and their documents and positions ``(m,)``. InputError if there are too few to draw from, or
+    none is followed by its next one.
     """
     m = len(texts)
     next_to = (documents[1:] == documents[:-1]) & (positions[1:] == positions[:-1] + 1)
@@ -60,7 +56,6 @@ def neighbour_trials(
     if eligible < size - 1:
         few = f"{m} held-out sentences are too few to draw {size - 1} candidates"
         raise InputError(f"{few}: {remedy}, or fewer --candidates")
-
     candidates = np.column_stack([anchors + 1, np.full((len(anchors), size - 1), -1)])
     rng = np.random.default_rng(seed)
     while len(rows := np.flatnonzero((candidates < 0).any(axis=1))):

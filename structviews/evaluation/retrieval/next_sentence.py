@@ -109,9 +109,8 @@ def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Pass
 
     If there are more, whole documents are drawn at random, at least one. InputError if there is none.
     """
-    documents, positions = (
-        np.concatenate([shard[name].to_numpy() for shard in corpus.tables()]) for name in ("document", "position")
-    )
+    columns = ("document", "position")
+    documents, positions = (np.concatenate([each[name].to_numpy() for each in corpus.tables()]) for name in columns)
     free = unseen(runs, corpus, documents)
     rows = np.flatnonzero(free)
     if not len(rows):
@@ -139,18 +138,13 @@ def entry(
 ) -> dict[str, Any]:
     """The entry of ``retrieval.json``."""
     intervals = {name: {"value": p.value, "low": p.low, "high": p.high} for name, p in scores.shares.items()}
+    settings = {"documents": passages.chosen, "sentences": len(passages.sentences), "anchors": len(trials.anchors)}
     return {
         "task": "context",
         "data": corpus.fingerprint,
         "corpus": str(corpus.path),
         "representation": representation,
-        "settings": {
-            "documents": passages.chosen,
-            "sentences": len(passages.sentences),
-            "anchors": len(trials.anchors),
-            "candidates": trials.candidates.shape[1],
-            "seed": SEED,
-        },
+        "settings": settings | {"candidates": trials.candidates.shape[1], "seed": SEED},
         "scores": intervals | {"median rank": scores.median_rank},
     }
 

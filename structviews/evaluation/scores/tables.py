@@ -274,13 +274,12 @@ def _cell(task: str, results: Sequence[dict[str, Any] | None], intervals: bool) 
 
 def _mean_of(mean: Mean, result: dict[str, Any] | None) -> float | None:
     """A run's mean of several tasks; None if it lacks a score."""
-    return mean.of(
-        {
-            f"{task} {name}": value if name in ("accuracy", "f1") else 100 * value
-            for task, entry in (result["tasks"] if result else {}).items()
-            for name, value in entry["scores"].items()
-        }
-    )
+    scores = {
+        f"{task} {name}": value if name in ("accuracy", "f1") else 100 * value
+        for task, entry in (result["tasks"] if result else {}).items()
+        for name, value in entry["scores"].items()
+    }
+    return mean.of(scores)
 
 
 def _mean_cell(mean: Mean, results: Sequence[dict[str, Any] | None]) -> Cell:

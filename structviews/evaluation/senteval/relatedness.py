@@ -55,15 +55,10 @@ def fit_relatedness(
 ) -> tuple[float, np.ndarray]:
     """Fit a softmax layer to soft labels; a pair's score is the expected class.
 
-    Keeps the best model by Pearson correlation on dev (SentEval, ``senteval/tools/relatedness.py``;
-    skip-thoughts, ``eval_sick.py``).
-
-    Args:
-        features, scores: (n, d) for ``train``, ``dev`` and ``test``; (n,) in 0..5, at least for ``train`` and ``dev``.
-        order: (n,) rows of ``train`` in training order, before any shuffling.
-
-    Returns:
-        The best dev correlation, InputError if undefined, and log-probabilities of the test examples, (t, 5) float64.
+    Keeps the best model by Pearson correlation on dev (SentEval, ``senteval/tools/relatedness.py``; skip-thoughts,
+    ``eval_sick.py``). ``features`` (n, d) are those of ``train``, ``dev`` and ``test``, ``scores`` (n,) in 0..5 at
+    least of ``train`` and ``dev``, and ``order`` (n,) are rows of ``train`` in training order, before any shuffling.
+    Returns the best dev correlation, InputError if undefined, and log-probabilities (t, 5), float64, of the test part.
     """
     device = best_device()
     inputs = {split: to_tensor(np.asarray(x, np.float32)).to(device) for split, x in features.items()}

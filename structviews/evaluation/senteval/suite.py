@@ -46,6 +46,14 @@ SENTENCES_AT_ONCE = 4096
 BY_TASK = ("tasks", "unavailable", "predictions")
 # Kinds of tasks that have the representation for similarity.
 BY_COSINE = ("similarity", "structure")
+# What scores may depend on beside the run, the data and the protocol.
+VERSIONS = {
+    "structviews": __version__,
+    "python": platform.python_version(),
+    "numpy": np.__version__,
+    "torch": str(torch.__version__),
+    "scikit-learn": sklearn.__version__,
+}
 
 
 @dataclass(frozen=True)
@@ -75,24 +83,20 @@ def evaluate(
 ) -> dict[str, Any]:
     """Score an encoder on tasks of a SentEval folder; tasks that cannot be scored are listed with the reason.
 
+    Returns the content of ``results.json`` (``docs/evaluation.md``) without the model's checksum; and ``predictions``:
+    for each task and each test part, the predictions and gold targets. InputError for an unknown task, a folder that
+    does not exist, or invalid vectors.
+
     Args:
         encode: maps ``n`` tokenised sentences to vectors (n, d) in the same order; each distinct sentence of
             all tasks is passed once, in blocks of a few thousand.
         tasks: names from ``TASKS`` or of probing tasks, in any case.
-        folder: the directory with ``MR/``, ``STS/`` and so on.
-        probing: the directory of probing tasks, see ``tasks.probing_files``.
-        protocol: ``senteval``, ``senteval-torch`` or ``kiros``, which scales the vectors to length 1.
+        folder, probing: the directory with ``MR/``, ``STS/`` and so on; and of probing tasks (``probing_files``).
+        protocol: a name from ``PROTOCOLS``; ``kiros`` scales the vectors to length 1.
         similarity: encoder for similarity tasks; by default ``encode``.
         transductive: see ``TaskEncoder``.
         allow_partial: also score files with fewer examples than published, and mark them.
         progress: called with a description of each stage, such as ``MR: encoding 10,662 sentences``.
-
-    Returns:
-        The content of ``results.json`` (``docs/evaluation.md``) without the model's checksum; and ``predictions``:
-        for each task and each test part, the predictions and gold targets.
-
-    Raises:
-        InputError: for an unknown task, a folder that does not exist, or invalid vectors.
     """
     followed = PROTOCOLS[protocol]
 
@@ -169,13 +173,7 @@ def evaluate_each(
             "partial": task.partial,
             "data": task.checksums,
             "seconds": seconds,
-            "versions": {
-                "structviews": __version__,
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                "torch": str(torch.__version__),
-                "scikit-learn": sklearn.__version__,
-            },
+            "versions": VERSIONS,
         }
         yield results_of({task.name: entry}, predictions={task.name: tested}, protocol=protocol) | {"dim": dim}
 

@@ -23,10 +23,9 @@ def score_task(
     The latter are empty for single-sentence tasks. A sequence of such vectors is scored as an ensemble. InputError if
     the protocol does not cover the task, a class has too few examples for the folds, or a correlation is undefined.
 
-    Returns:
-        ``scores`` (accuracy and F1 in percent; correlations from -1 to 1); ``predictions``, an array (n,) for each
-        test split in the order of the task's examples: classes (int64) or scores (float64; cosines for similarity
-        tasks); and the selected hyperparameters and dev scores.
+    Returns ``scores`` (accuracy and F1 in percent; correlations from -1 to 1); ``predictions``, an array (n,) for each
+    test split in the order of the task's examples: classes (int64) or scores (float64; cosines for similarity tasks);
+    and the selected hyperparameters and dev scores.
     """
     members, task = [vectors] if isinstance(vectors, dict) else list(vectors), protocol.seen(task)
     if not protocol.covers(task):
@@ -91,10 +90,8 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
     dev: list[np.ndarray] = []  # of each member and choice, the score on held-out examples
 
     def select(held_out: list[np.ndarray]) -> list[int]:
-        scores = [
-            [_score(labels[test], predicted, metric) for predicted in predictions]
-            for test, predictions in zip(inner, held_out, strict=True)
-        ]
+        folds = zip(inner, held_out, strict=True)
+        scores = [[_score(labels[test], each, metric) for each in predictions] for test, predictions in folds]
         by_choice = np.reshape(scores, (len(planned), -1, len(grid)))
         # Along the last axis, so that numpy sums in the same order as over a list.
         means = 100 * np.ascontiguousarray(by_choice.swapaxes(1, 2)).mean(-1)
@@ -114,9 +111,8 @@ def classification(task: Task, members: Sequence[dict[str, Vectors]], protocol: 
     predicted = labels.copy()
     for i, choice in enumerate(planned):
         predicted[choice.test] = sum(weights[m, i] * each[i] for m, each in enumerate(logs)).argmax(1)
-    scores = {
-        name: [_score(labels[choice.test], predicted[choice.test], name) for choice in planned] for name in task.metrics
-    }
+    tests = [choice.test for choice in planned]
+    scores = {name: [_score(labels[test], predicted[test], name) for test in tests] for name in task.metrics}
     tested = "all" if "all" in task.splits else "test"
     chosen = [strength for each in own for strength in each["strengths"]]
     # Beyond an end of the grid, a strength may be better; a grid of one is no choice.
@@ -148,10 +144,8 @@ def relatedness(task: Task, members: Sequence[dict[str, Vectors]], protocol: Pro
     """
     gold = {split: examples.targets for split, examples in task.splits.items()}
     order = protocol.order(task.splits["train"])
-    fitted = [
-        fit_relatedness(task_features(task, vectors), gold, order, protocol.seed, protocol.relatedness)
-        for vectors in members
-    ]
+    features = (task_features(task, vectors) for vectors in members)
+    fitted = [fit_relatedness(each, gold, order, protocol.seed, protocol.relatedness) for each in features]
     dev = np.array([best for best, _ in fitted])
     weights = shares(np.maximum(dev, 0))
     logs = sum(weight * each for weight, (_, each) in zip(weights, fitted, strict=True))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from structviews.corpus.format import rows_of
+from structviews.corpus.layout import rows_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.embedder import Embedder

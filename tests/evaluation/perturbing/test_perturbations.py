@@ -74,63 +74,43 @@ MADE = {
         "The men were killed by the dog .": "The men were not killed by the dog .",
     },
 }
+# Sentences of one rule stand between bars.
 REFUSED = {
-    "passive": [
-        "The dog took the old man .",  # "taken" is not in the text
-        "The dog found place in the room .",
-        "The dog kills the old man .",
-        "The dog and the cat killed the man .",
-        "She visited the man who lived in Paris .",
-        "The man killed himself .",
-        "They helped each other .",
-        "She helped him open the door .",
-        "The man opened the door by force .",
-        "Who killed the man ?",
-        "She lived in Paris .",
-    ],
-    "cleft": [
-        "She killed the man .",
-        "Nobody killed the man .",
-        "Yesterday , the dog killed the man .",
-        "The man is a doctor .",
-        "The dog killed the man and the cat opened the door .",
-        "The dog , however , killed the man .",
-    ],
-    "fronted": [
-        "She believes in ghosts .",
-        "In 1990 , the dog killed the man .",
-        "She came and killed the man in 1990 .",
-        "The dog killed the man .",
-    ],
-    "swapped-conjuncts": [
-        "The dogs and cats sleep here .",
-        "Both the dog and the cat sleep here .",
-        "The dog , the cat and the man sleep here .",
-        "She came and went .",
-        "The man and his dog sleep here .",
-    ],
-    "swapped-arguments": ["She killed the man .", "His dog killed the man .", "The man married the doctor ."],
-    "swapped-modifiers": ["The old man slept .", "The old and happy man saw the black dog .", "The man saw the dog ."],
-    "swapped-nouns": [
-        "The dog and the cat slept .",
-        "She killed the man .",
-        "Every dog killed the man .",
-        "The man saw his dog .",
-        "In fact , the man slept .",
-        "The man slept last night .",
-        "The man who lives in a house sleeps .",
-    ],
-    "numbers": ["One dog killed the man .", "The dog killed the man .", "He made a three days trip ."],
-    "negated": [
-        "The dog will not kill the man .",
-        "The dog never kills the man .",
-        "Will the dog kill the man ?",
-        "The dog killed the man .",
-        "The dog will bark and the man will run .",
-    ],
+    "passive": """
+        The dog took the old man . | The dog found place in the room . | The dog kills the old man . |
+        The dog and the cat killed the man . | She visited the man who lived in Paris . |
+        The man killed himself . | They helped each other . | She helped him open the door . |
+        The man opened the door by force . | Who killed the man ? | She lived in Paris .
+    """,
+    "cleft": """
+        She killed the man . | Nobody killed the man . | Yesterday , the dog killed the man . |
+        The man is a doctor . | The dog killed the man and the cat opened the door . |
+        The dog , however , killed the man .
+    """,
+    "fronted": """
+        She believes in ghosts . | In 1990 , the dog killed the man . | She came and killed the man in 1990 . |
+        The dog killed the man .
+    """,
+    "swapped-conjuncts": """
+        The dogs and cats sleep here . | Both the dog and the cat sleep here . |
+        The dog , the cat and the man sleep here . | She came and went . | The man and his dog sleep here .
+    """,
+    "swapped-arguments": "She killed the man . | His dog killed the man . | The man married the doctor .",
+    "swapped-modifiers": """
+        The old man slept . | The old and happy man saw the black dog . | The man saw the dog .
+    """,
+    "swapped-nouns": """
+        The dog and the cat slept . | She killed the man . | Every dog killed the man . | The man saw his dog . |
+        In fact , the man slept . | The man slept last night . | The man who lives in a house sleeps .
+    """,
+    "numbers": "One dog killed the man . | The dog killed the man . | He made a three days trip .",
+    "negated": """
+        The dog will not kill the man . | The dog never kills the man . | Will the dog kill the man ? |
+        The dog killed the man . | The dog will bark and the man will run .
+    """,
 }
 CASES = [(kind, text, made) for kind, cases in MADE.items() for text, made in cases.items()]
-CASES += [(kind, text, None) for kind, texts in REFUSED.items() for text in texts]
+CASES += [(kind, text, None) for kind, texts in REFUSED.items() for text in map(str.strip, texts.split("|"))]
 
 
 @pytest.fixture(scope="module")

@@ -57,11 +57,8 @@ def test_arguments_are_only_children_of_the_root(sentences, parses):
 
 
 def slow_distance(sentence):
-    found = [
-        abs(i - head)
-        for i, (head, relation) in enumerate(zip(sentence.heads, sentence.relations, strict=True), 1)
-        if head and relation != "punct"
-    ]
+    arcs = enumerate(zip(sentence.heads, sentence.relations, strict=True), 1)
+    found = [abs(i - head) for i, (head, relation) in arcs if head and relation != "punct"]
     return sum(found) / len(found) if found else 0
 
 
@@ -69,8 +66,7 @@ def test_head_distances(sentences, parses):
     assert labels.mean_head_distances(parses).tolist() == pytest.approx([slow_distance(s) for s in sentences])
 
 
-def test_thirds_are_of_sentences_of_one_length():
-    rng = np.random.default_rng(0)
+def test_thirds_are_of_sentences_of_one_length(rng):
     lengths, values = rng.integers(5, 9, size=200), rng.random(200)
     thirds = labels.thirds_by_length(values, lengths)
     for i in range(200):
@@ -102,9 +98,8 @@ def test_prepositional_phrases_behind_objects():
     sentences = [sentence(rng) for _ in range(100)] + [annotated(9, rng) for _ in range(2000)]
     parses = Parses.of(sentences)
     words, to_noun = labels.prepositional_phrases(parses)
-    found = sorted(
-        zip(parses.sentences[words].tolist(), parses.positions[words].tolist(), to_noun.tolist(), strict=True)
-    )
+    columns = parses.sentences[words], parses.positions[words], to_noun
+    found = sorted(zip(*(column.tolist() for column in columns), strict=True))
     assert found == [(i, *each) for i, s in enumerate(sentences) for each in slow_phrases(s)]
     assert len({(noun, i < 100) for i, _, noun in found}) >= 2
 
@@ -115,11 +110,6 @@ def test_edit_distance_counts_constituents_that_are_not_shared():
     first, second = (np.array([rng.randrange(40) for _ in range(200)]) for _ in range(2))
     expected = [len(set(sentences[a].spans()) ^ set(sentences[b].spans())) for a, b in zip(first, second, strict=True)]
     assert labels.edit_distances(Parses.of(sentences), first, second).tolist() == expected
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
 
 
 def test_documents_are_dealt_whole_and_by_share(rng):

@@ -11,9 +11,8 @@ from corpora import opened, random_trees, write_corpus
 from grammar import annotated, grammar_rows
 from nltk_trees import as_nltk
 
-from structviews.corpus.format import Row
+from structviews.corpus.layout import Row
 from structviews.corpus.sentence import ParsedSentence
-from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.probing.probing_tasks import Pool, tree_depth
 from structviews.evaluation.probing.probing_tasks import make_tasks as make_all
@@ -179,7 +178,7 @@ def test_without_trees_some_tasks_are_left_out(rows, tmp_path, command):
     assert made == {"sentence_length.txt", "word_content.txt", "bigram_shift.txt"}
 
 
-def test_refusals(corpus, rows, tmp_path):
+def test_refusals(corpus, rows, tmp_path, one_line):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").touch()
     few = opened(write_corpus(tmp_path / "few.parsed", rows[:50]))
@@ -191,6 +190,6 @@ def test_refusals(corpus, rows, tmp_path):
         (few, "a", {}, r"too small for any task \(Length: .* examples; every part needs 50\): give"),
         (short, "a", {}, "no sentences of 5 to 28 words"),
     ):
-        with pytest.raises(InputError, match=message):
+        with one_line(message):
             make_tasks(source, tmp_path / out, **sizes)
     assert {path.name for path in tmp_path.iterdir()} == {"full", "few.parsed", "short.parsed"}

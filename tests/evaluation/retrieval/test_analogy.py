@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from shell import refused
 
 from structviews.encoding.embedder import Embedder
 from structviews.evaluation.retrieval import analogy
@@ -34,24 +35,20 @@ def test_tuples_are_read_with_their_categories(folder):
     assert tuples.categories == ["all", "tense", "tense"]
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_bad_tuples_are_one_line(folder):
+    for content, message in (
         ("a\tb\tc\td\na\tb\tc\n", "tuples.tsv:2: 3 tab-separated sentences, not 4"),
         ("a\tb\t \td\n", "tuples.tsv:1: 4 tab-separated sentences, not 4 non-empty"),
         ("a\tb  x\tc\tb x\n", "tuples.tsv:1: two of the four sentences are the same"),
         (": family\n", "tuples.tsv: no analogies"),
-    ],
-)
-def test_bad_tuples_are_one_line(folder, content, message, one_line):
-    (folder / "tuples.tsv").write_text(content)
-    with one_line(message):
-        read_tuples(folder / "tuples.tsv", Pool(folder / "pool.txt"))
+    ):
+        (folder / "tuples.tsv").write_text(content)
+        assert message in refused(read_tuples, folder / "tuples.tsv", Pool(folder / "pool.txt"))
 
 
-def test_every_sentence_of_a_tuple_is_asked_for():
+def test_every_sentence_of_a_tuple_is_asked_for(rng):
     """In the vectors of exact analogies, where D = C + B - A, each question's query is its answer."""
-    a, b, c = np.random.default_rng(0).standard_normal((3, 5))
+    a, b, c = rng.standard_normal((3, 5))
     vectors = np.stack([a, b, c, c + b - a])
     plus, also, minus, right = analogy.QUESTIONS.T
     np.testing.assert_allclose(vectors[plus] + vectors[also] - vectors[minus], vectors[right])

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from corpora import topic_rows, write_corpus
 from rich.console import Console
-from shell import fails
+from shell import fails, refused
 
 from structviews.cli import evaluate
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.preparation import SentenceError
-from structviews.errors import InputError
 from structviews.evaluation.retrieval import candidates, neighbours
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors, vectors_path
 from structviews.evaluation.retrieval.neighbours import count_rivals, nearest
@@ -44,8 +43,7 @@ def test_nearest_is_that_of_plain_loops(k):
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_of_equals_the_first_is_found():
-    rng = np.random.default_rng(0)
+def test_of_equals_the_first_is_found(rng):
     vectors = np.eye(6, dtype=np.float32)[rng.integers(6, size=100)] * rng.choice([1, 2, 4], size=(100, 1)).astype("f4")
     queries = np.eye(6, dtype=np.float32)
     for query, rows in enumerate(nearest(queries, vectors, 8, np.full(6, -1)).rows):
@@ -126,12 +124,9 @@ def test_other_vectors_and_other_sentences_get_another_file(run, text):
     embedder, opened = Embedder.load(run), Pool(text)
     changed = text.with_name("changed.txt")
     changed.write_text(text.read_text() + "one more\n")
-    paths = [
-        vectors_path(opened, run, embedder),
-        vectors_path(opened, run, embedder.with_representation(pooling="mean")),
-        vectors_path(Pool(text, tokenised=True), run, embedder),
-        vectors_path(Pool(changed), run, embedder),
-    ]
+    pools = (opened, Pool(text, tokenised=True), Pool(changed))
+    paths = [vectors_path(pool, run, embedder) for pool in pools]
+    paths.append(vectors_path(opened, run, embedder.with_representation(pooling="mean")))
     assert len({path.name for path in paths}) == 4
     assert {path.parent.name for path in paths} == {"pool.txt.vectors", "changed.txt.vectors"}
 
@@ -151,10 +146,9 @@ class Gives:
 
 
 def test_what_cannot_be_encoded_says_where(run, text):
-    with pytest.raises(InputError, match=r"pool\.txt:5: 'two birds sing': not parsed"):
-        pool_vectors(Pool(text), run, Gives())
-    with pytest.raises(InputError, match=r"pool\.txt:5: its vector is not finite"):
-        pool_vectors(Pool(text), run, Gives([1, 2], [3, 4], [np.nan, 1]))
+    assert "pool.txt:5: 'two birds sing': not parsed" in refused(pool_vectors, Pool(text), run, Gives())
+    infinite = Gives([1, 2], [3, 4], [np.nan, 1])
+    assert "pool.txt:5: its vector is not finite" in refused(pool_vectors, Pool(text), run, infinite)
     assert not list((text.parent / "pool.txt.vectors").glob("*.npy"))
 
 
@@ -163,10 +157,8 @@ def test_the_command_shows_the_nearest_but_not_the_query(run, tmp_path, does):
     flags = ("--corpus", "pool.txt", "-k", 2, "--tokenised", "--query")
     title, *lines = does("nearest", run, *flags, "one bird   sings").splitlines()
     assert title == "one bird sings"
-    assert {line[7:].strip() for line in lines} == {
-        "pool.txt:2 (and 1 more)  two birds sing",
-        "pool.txt:5  three birds",
-    }
+    shown = {line[7:].strip() for line in lines}
+    assert shown == {"pool.txt:2 (and 1 more)  two birds sing", "pool.txt:5  three birds"}
     (tmp_path / "queries.txt").write_text("three birds\nsomething else\n")
     printed = does("nearest", run, *flags, "queries.txt", "--similarity")
     assert [line for line in printed.splitlines() if line[0] != " "] == ["three birds", "something else"]
@@ -186,14 +178,11 @@ def test_what_several_runs_find_stands_side_by_side(run, tmp_path, does, monkeyp
 
 
 @pytest.mark.usefixtures("text")
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
+def test_bad_input_is_one_line(run, tmp_path, command):
+    (tmp_path / "empty.txt").write_text("\n \n\n")
+    for flags, message in (
         (("--query", "x", "-k", "0"), "Invalid value for '-k'"),
         (("--query", " "), "--query: empty: give a sentence"),
         (("--query", "x", "--corpus", "empty.txt"), "empty.txt: empty: give a file or corpus with sentences"),
-    ],
-)
-def test_bad_input_is_one_line(run, tmp_path, command, flags, message):
-    (tmp_path / "empty.txt").write_text("\n \n\n")
-    assert message in fails(command, tmp_path, "nearest", run, "--corpus", "pool.txt", *flags)
+    ):
+        assert message in fails(command, tmp_path, "nearest", run, "--corpus", "pool.txt", *flags)

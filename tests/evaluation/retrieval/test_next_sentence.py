@@ -6,12 +6,11 @@ import shutil
 import numpy as np
 import pytest
 from corpora import opened, small_config, topic_corpus, topic_rows, write_corpus
-from shell import fails
+from shell import fails, refused
 
 from structviews.batches.reader import held_out
 from structviews.encoding.embedder import Embedder
 from structviews.encoding.kinds.joined import join_runs
-from structviews.errors import InputError
 from structviews.evaluation.retrieval import next_sentence
 from structviews.evaluation.scores.results import load_entries, save_entry
 from structviews.runs.folder import model_checksum
@@ -69,8 +68,8 @@ def test_the_corpus_is_that_of_the_runs(folder, tmp_path):
     runs = [folder / "run-1", folder / "random", folder / "joined"]
     assert next_sentence.corpus_of(runs) == folder / "x.parsed"
     other = train(small_config(topic_corpus(tmp_path / "y.parsed"), tmp_path / "run", ("seq", "avg"), steps=1))
-    with pytest.raises(InputError, match=r"several corpora \(.*x.parsed, .*y.parsed\): give one with --corpus"):
-        next_sentence.corpus_of([*runs, other])
+    named = f"{folder / 'x.parsed'}, {tmp_path / 'y.parsed'}"
+    assert f"several corpora ({named}): give one with --corpus" in refused(next_sentence.corpus_of, [*runs, other])
 
 
 @pytest.mark.parametrize("most", [1, 9, 100, 1000])
@@ -88,12 +87,9 @@ def test_scores_are_those_of_plain_loops(folder):
     embedder = Embedder.load(folder / "run-1")
     scores = next_sentence.measure(embedder, passages, trials, lambda done, total: None)
     vectors = embedder.encode(passages.sentences).astype(np.float64)
-    ranks = []
+    lengths, ranks = np.linalg.norm(vectors, axis=1), []
     for anchor, candidates in zip(trials.anchors, trials.candidates, strict=True):
-        cosines = [
-            vectors[anchor] @ vectors[c] / np.linalg.norm(vectors[anchor]) / np.linalg.norm(vectors[c])
-            for c in candidates
-        ]
+        cosines = [vectors[anchor] @ vectors[c] / lengths[anchor] / lengths[c] for c in candidates]
         ranks.append(1 + sum(cosine > cosines[0] for cosine in cosines))
     assert scores.dim == 16
     expected = {f"recall@{k}": np.mean([rank <= k for rank in ranks]) for k in (1, 5, 10)}
@@ -141,8 +137,8 @@ def test_bad_input_is_one_line_before_anything_is_encoded(folder, tmp_path, monk
     ):
         assert message in fails(command, tmp_path, "tasks", "retrieval", folder / "run-1", *flags)
     monkeypatch.setattr(next_sentence, "held_out", lambda documents, *_: np.zeros(len(documents), dtype=bool))
-    with pytest.raises(InputError, match=r"x\.parsed: the runs were trained on all its documents: give another"):
-        next_sentence.read_passages([folder / "run-1"], opened(folder / "x.parsed"), 10)
+    said = refused(next_sentence.read_passages, [folder / "run-1"], opened(folder / "x.parsed"), 10)
+    assert "x.parsed: the runs were trained on all its documents: give another" in said
 
 
 def test_small_corpora_get_fewer_candidates(folder, tmp_path, command):

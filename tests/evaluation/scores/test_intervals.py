@@ -108,9 +108,8 @@ def test_means_differ_by_the_paired_t_test():
     low, high = expected.confidence_interval()
     assert 0.05 < expected.pvalue < 0.3
     assert found.p == pytest.approx(expected.pvalue, abs=0.03)
-    assert [found.first - found.second, found.low, found.high] == pytest.approx(
-        [np.mean(first - second), low, high], abs=0.01
-    )
+    difference = [found.first - found.second, found.low, found.high]
+    assert difference == pytest.approx([np.mean(first - second), low, high], abs=0.01)
 
 
 def test_trials_of_a_document_are_drawn_together():

@@ -10,12 +10,12 @@ import pytest
 import torch
 from scipy.special import log_softmax
 from scipy.stats import pearsonr, spearmanr
+from shell import refused
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, f1_score
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import shuffle
 
-from structviews.errors import InputError
 from structviews.evaluation.senteval import adam_classifier
 from structviews.evaluation.senteval.adam_classifier import AdamClassifier, Part
 from structviews.evaluation.senteval.protocols import PROTOCOLS
@@ -159,11 +159,8 @@ class PlainKiros(PlainSentEval):
         return f1_score(gold, predicted) if "f1" in metrics else np.mean(gold == predicted)
 
 
-FEW_ROUNDS = replace(
-    SENTEVAL_TORCH,
-    classifier=AdamClassifier(1111, last=FEW),
-    grids=dict.fromkeys(SENTEVAL_TORCH.grids, tuple(PENALTIES)),
-)
+GRIDS = dict.fromkeys(SENTEVAL_TORCH.grids, tuple(PENALTIES))
+FEW_ROUNDS = replace(SENTEVAL_TORCH, classifier=AdamClassifier(1111, last=FEW), grids=GRIDS)
 PROTOCOLS_OF = [(PlainSentEval(), SENTEVAL), (PlainTorch(), FEW_ROUNDS), (PlainKiros(), KIROS)]
 
 
@@ -298,9 +295,8 @@ def test_members_without_a_score_on_dev_weigh_the_same():
     assert result["weights"] == [[pytest.approx(1 / 3)] * 3]
 
 
-def test_an_ensemble_of_relatedness_models_and_of_cosines(folder):
+def test_an_ensemble_of_relatedness_models_and_of_cosines(folder, rng):
     task = read_task("SICK-R", folder, allow_partial=True)
-    rng = np.random.default_rng(0)
     members = [{split: rng.standard_normal((2, len(e), d)) for split, e in task.splits.items()} for d in (3, 5)]
     result = score_task(task, members)
     gold = {split: examples.targets for split, examples in task.splits.items()}
@@ -326,8 +322,7 @@ def test_order_features_and_cosines_of_pairs():
     np.testing.assert_allclose(cosine(u, v), [np.sqrt(0.5), 0, -1])
 
 
-def test_similarity_has_each_set_and_three_aggregates():
-    rng = np.random.default_rng(0)
+def test_similarity_has_each_set_and_three_aggregates(rng):
     vectors = {name: rng.standard_normal((2, n, 4)) for name, n in (("a", 5), ("b", 20))}
     gold = {name: rng.random(len(first)) for name, (first, _) in vectors.items()}
     examples = {name: Examples((("w",),) * len(each), (("w",),) * len(each), each) for name, each in gold.items()}
@@ -356,8 +351,8 @@ def test_the_protocol_of_simcse_is_spearman_over_all_pairs_and_learns_nothing(fo
     assert list(results["tasks"]["STS-B"]["examples"]) == ["test"]
     cosines, gold = (np.concatenate(each) for each in zip(*results["predictions"]["STS12"].values(), strict=True))
     assert results["tasks"]["STS12"]["scores"]["spearman all"] == pytest.approx(spearmanr(cosines, gold)[0])
-    with pytest.raises(InputError, match="MR: the protocol simcse does not cover it"):
-        covered_tasks([read_task("MR", folder, True)], {}, PROTOCOLS["simcse"])
+    said = refused(covered_tasks, [read_task("MR", folder, True)], {}, PROTOCOLS["simcse"])
+    assert "MR: the protocol simcse does not cover it" in said
 
 
 def test_structure_is_told_by_cosines_and_a_tie_is_wrong():
@@ -386,13 +381,9 @@ def test_what_the_protocols_cover(folder):
     assert all(SENTEVAL.covers(task) for task in tasks.values())
     covered = ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC", "SICK-R"]
     assert [name for name, task in tasks.items() if KIROS.covers(task)] == covered
-    with pytest.raises(InputError, match="the kiros protocol does not cover this task; use --protocol senteval"):
-        score_task(tasks["SST5"], {}, KIROS)
     task, vectors = task_of(all=(noisy(40, 3, 2, seed=1)[0], np.array([1] * 8 + [0] * 32)))
-    with pytest.raises(InputError, match="class has 8 examples, too few for 10 folds"):
-        score_task(task, vectors)
-    with pytest.raises(InputError, match="19 training examples: too few to set aside 5%"):
-        TORCH.divided(np.arange(19))
+    assert "class has 8 examples, too few for 10 folds" in refused(score_task, task, vectors)
+    assert "19 training examples: too few to set aside 5%" in refused(TORCH.divided, np.arange(19))
     assert len(TORCH.divided(np.arange(20)).dev) == 1
 
 
@@ -406,8 +397,8 @@ def test_what_every_protocol_promises(name, classes):
     assert all(list(grid) == sorted(set(grid)) for grid in described["grids"].values())
     task, vectors = task_of(train=noisy(60, 4, classes, 0), test=noisy(60, 4, classes, 1))
     if not protocol.learns:
-        with pytest.raises(InputError, match=f"the {name} protocol does not cover this task"):
-            score_task(task, vectors, protocol)
+        message = f"the {name} protocol does not cover this task; use --protocol senteval"
+        assert message in refused(score_task, task, vectors, protocol)
         return
     labels = np.concatenate([examples.targets for examples in task.splits.values()])
     features, grid = [first for first, _ in vectors.values()], protocol.grid(task)

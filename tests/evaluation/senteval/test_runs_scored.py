@@ -209,9 +209,8 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path, comman
     assert header == r"| run | views | dim | MR | SST5 | HeadDistance |"
 
 
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
+def test_commands_that_cannot_be(runs, folder, refusal):
+    for typed, message in (
         ("eval RUN", "no tasks: give --senteval"),
         ("eval --senteval S", "nothing to score: name runs, or give --vectors"),
         ("eval --senteval S -o x", "--out: only goes with --vectors"),
@@ -219,9 +218,6 @@ def test_sentences_to_encode_elsewhere(folder, probing, encode, tmp_path, comman
         ("parse", "nothing to parse: name a text, or give --senteval or --probing"),
         ("parse --senteval S --parser treebank", "parse the tasks' own tokens: give no text"),
         ("tasks sentences --senteval S -o no/x.txt", "no/x.txt: cannot be written: give --out"),
-    ],
-)
-def test_commands_that_cannot_be(typed, message, runs, folder, tmp_path, monkeypatch, refusal):
-    monkeypatch.chdir(tmp_path)
-    named = {"RUN": runs[0], "S": folder}
-    assert message in refusal(*(named.get(argument, argument) for argument in typed.split()))
+    ):
+        named = {"RUN": runs[0], "S": folder}
+        assert message in refusal(*(named.get(argument, argument) for argument in typed.split()))

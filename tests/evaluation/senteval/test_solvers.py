@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import pearsonr
+from shell import refused
 from sklearn.linear_model import LogisticRegression
 from torch.nn.functional import cross_entropy, mse_loss
 
-from structviews.errors import InputError
 from structviews.evaluation.senteval import adam_classifier, logistic, relatedness
 from structviews.evaluation.senteval import design as designs
 from structviews.evaluation.senteval.design import Design
@@ -119,8 +119,8 @@ def test_what_has_no_solution(monkeypatch):
     fits = fit_logistic(Design([features], training[0]), labels, training, [1000.0])
     assert not fits.converged[0, 0]
     assert fits.predictions.shape == (1, 1, 60)
-    with pytest.raises(InputError, match="training part 0 has no example of some class"):
-        fit_logistic(Design([features], labels != 1), labels, (labels != 1)[None], [1.0])
+    without = Design([features], labels != 1), labels, (labels != 1)[None], [1.0]
+    assert "training part 0 has no example of some class" in refused(fit_logistic, *without)
 
 
 def test_soft_labels_are_those_of_senteval():
@@ -196,10 +196,9 @@ def test_relatedness_repeats_by_seed_and_leaves_the_global_generators_alone():
     np.testing.assert_array_equal(runs[0], runs[1])
     assert not np.array_equal(runs[0], runs[2])
     assert torch.equal(torch.get_rng_state(), state)
-    with pytest.raises(InputError, match="undefined: the predicted scores"):
-        fit_relatedness({split: np.ones_like(x) for split, x in features.items()}, scores, ORDER, seed=1)
-    with pytest.raises(InputError, match="of 1 scores is undefined"):
-        relatedness.correlation("pearson", np.array([1.0]), np.array([2.0]))
+    alike = {split: np.ones_like(x) for split, x in features.items()}
+    assert "undefined: the predicted scores" in refused(fit_relatedness, alike, scores, ORDER, 1)
+    assert "of 1 scores is undefined" in refused(relatedness.correlation, "pearson", np.ones(1), np.ones(1))
 
 
 @pytest.mark.parametrize("parts", [1, 3])

@@ -13,8 +13,6 @@ from structviews.evaluation.senteval.tasks.structure import FILES as STRUCTURE
 ORDER: tuple[str, ...] = ("MR", "CR", "SUBJ", "MPQA", "SST2", "SST5", "TREC", "MRPC", "SICK-R", "SICK-E", "SNLI")
 ORDER += ("STS-B", "STS-B-cos", "STS12", "STS13", "STS14", "STS15", "STS16", "SICK14")
 ORDER += tuple(STRUCTURE)
-# Tasks that are in a folder of their own, by the name that ``--tasks`` has for all of them.
-GROUPS = {"structure": tuple(STRUCTURE)}
 # Probing tasks on sentence pairs.
 PAIRS = ("TreeEdit",)
 # SentEval's probing tasks (Conneau et al. 2018), with the names and files of senteval/probing.py, and those that
@@ -66,7 +64,8 @@ def known_tasks(tasks: Sequence[str], folder: Path | None, probing: Path | None 
     """The names of tasks, in any case; InputError unless each is known and the folder to read it from is there."""
     files = probing_files(probing) if probing else PROBING
     spelt = {name.lower(): name for name in (*files, *task_names())}
-    tasks = [name for typed in tasks for name in GROUPS.get(typed.lower(), (typed,))]
+    # One name stands for all tasks of the folder ``structure``.
+    tasks = [name for typed in tasks for name in (STRUCTURE if typed.lower() == "structure" else [typed])]
     for typed in tasks:
         name = spelt.get(typed.lower())
         if name is None:

@@ -1,4 +1,4 @@
-"""The columns of a parsed corpus and the encoding of its shards. The schema is in ``docs/cache.md``."""
+"""The files of a parsed corpus: its columns and the encoding of its shards. The schema is in ``docs/cache.md``."""
 
 import json
 import re
@@ -48,21 +48,13 @@ SKIPPED_KEY = b"structviews.skipped"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One sentence of a parsed corpus and its place in the source.
+    """One sentence of a parsed corpus and its place in the source."""
 
-    Attributes:
-        document: number of the document in the corpus, from 0.
-        position: index of the sentence in its source document, from 0; skipped sentences leave gaps.
-        line: line in the source file, from 1.
-        sentence: the words and their trees.
-        conllu, ptb: its part of the text of such treebank files, if the corpus keeps that.
-    """
-
-    document: int
-    position: int
-    line: int
+    document: int  # number of the document in the corpus, from 0
+    position: int  # index of the sentence in its source document, from 0; skipped sentences leave gaps
+    line: int  # line in the source file, from 1
     sentence: ParsedSentence
-    conllu: str = ""
+    conllu: str = ""  # its part of the text of such a treebank file, if the corpus keeps that
     ptb: str = ""
 
 
@@ -85,18 +77,11 @@ def shard_name(number: int) -> str:
 
 @dataclass(frozen=True)
 class Form:
-    """How the shards of a corpus are encoded.
+    """How the shards of a corpus are encoded."""
 
-    Attributes:
-        longest: maximum number of words of a sentence, which fixes the integer width for all shards; None to use the
-            narrowest width for each shard.
-        compression: ``zstd``, or None for uncompressed files, which are memory-mapped without a copy.
-        texts: which of the columns ``FILE_TEXTS`` there are.
-    """
-
-    longest: int | None = None
-    compression: str | None = None
-    texts: tuple[str, ...] = ()
+    longest: int | None = None  # most words of a sentence, which fix the integer width; None: each shard's narrowest
+    compression: str | None = None  # zstd, or None for uncompressed files, which are memory-mapped without a copy
+    texts: tuple[str, ...] = ()  # which of the columns ``FILE_TEXTS`` there are
 
     @classmethod
     def of(cls, job: dict[str, Any]) -> Self:
