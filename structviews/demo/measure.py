@@ -1,6 +1,7 @@
 """The demo's evaluation on held-out documents, and its table.
 
-Next sentences are retrieved, and two probes of Conneau et al. (2018, "What you can cram into a single vector") fitted,
+Next sentences are retrieved: as training asks for it, one view of the next sentence by the other view of this one; and
+by the joined vectors of both. Two probes of Conneau et al. (2018, "What you can cram into a single vector") are fitted,
 whose labels come from the sentences themselves: sentence length (SentLen) and the sequence of constituents below the
 top clause (TopConst; from Shi, Padhi and Knight, 2016). The trees are automatic parses, so TopConst measures agreement
 with the parser, including its errors. ``structviews tasks make-probing`` makes all ten tasks.
@@ -8,6 +9,7 @@ with the parser, including its errors. ``structviews tasks make-probing`` makes 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,13 +38,12 @@ class Probe:
     majority: Proportion
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of the table."""
+class Row(NamedTuple):
+    """One row of the table; a bag of words has no two views."""
 
     name: str
-    dim: int
-    recall: Proportion
+    across: Proportion | None
+    joined: Proportion
     length: Probe
     constituents: Probe
 
@@ -56,12 +57,19 @@ class Yardstick:
         self.length_classes = length_classes(passages.sentences)
         self.constituent_classes = top_constituent_classes(passages.sentences)
 
-    def measure(self, name: str, vectors: Array) -> Row:
-        """Measure the vectors ``(n, d)`` of the held-out sentences, as the row ``name``."""
-        recalled = ranks_of_first(cosine_scores(vectors, self.trials)).recalled(1)
+    def measure(self, name: str, *views: Array) -> Row:
+        """Measure the vectors ``(n, d)`` of the held-out sentences by one or two views, as the row ``name``."""
+        vectors = np.concatenate(views, axis=1)
         both = (self.length_classes, self.constituent_classes)
         length, constituents = (probe(vectors, classes, self.passages.documents) for classes in both)
-        return Row(name, vectors.shape[1], proportion(recalled, self.trials.documents), length, constituents)
+        across = self.recalled(views, views[::-1]) if len(views) > 1 else None
+        return Row(name, across, self.recalled([vectors], [vectors]), length, constituents)
+
+    def recalled(self, anchors: Sequence[Array], candidates: Sequence[Array]) -> Proportion:
+        """Recall at 1 of the next sentence, the mean over several kinds of vectors."""
+        scores = (cosine_scores(*each, self.trials) for each in zip(anchors, candidates, strict=True))
+        found = np.mean([ranks_of_first(each).recalled(1) for each in scores], axis=0)
+        return proportion(found, self.trials.documents)
 
 
 def length_classes(sentences: Sequence[ParsedSentence]) -> Array:
@@ -118,22 +126,22 @@ def random_bag(texts: Sequence[Sequence[str]], dim: int) -> Array:
 
 
 def result_table(rows: Sequence[Row]) -> Table:
-    """Format the rows with counts and intervals; the last row is chance or the majority class."""
+    """Format the rows, each with half of its interval; the last row is chance or the majority class."""
     first = rows[0]
-    measured = {
-        f"next sentence\namong {CANDIDATES}\nrecall@1": first.recall,
-        "probe:\nlength\naccuracy": first.length.accuracy,
-        "probe: top\nconstituents\naccuracy": first.constituents.accuracy,
-    }
     table = number_table(
         ["views"],
-        ["dim", *(f"{heading}\nn = {found.count:,}" for heading, found in measured.items())],
-        title="Held-out documents: per cent, with 95 % intervals over documents",
-        caption=f"chance: 1 in {CANDIDATES} for the neighbour; for the probes, always the most frequent class",
+        ["across\nviews", "joined\nviews", "length", "top con-\nstituents"],
+        title="Next sentence and probes on held-out documents",
+        caption=f"per cent ± half of a 95 % interval over documents: the next sentence is found first among "
+        f"{CANDIDATES} (n = {first.joined.count:,}); accuracy of probes (n = {first.length.accuracy.count:,})",
     )
-    for row in rows:
-        table.add_row(row.name, str(row.dim), *map(str, (row.recall, row.length.accuracy, row.constituents.accuracy)))
+    for name, across, joined, length, constituents in rows:
+        table.add_row(name, *map(_cell, (across, joined, length.accuracy, constituents.accuracy)))
     table.add_section()
-    chance = f"{100 / CANDIDATES:.1f}"
-    table.add_row("chance", "", chance, f"{first.length.majority}", f"{first.constituents.majority}")
+    chance = f"{100 / CANDIDATES:.1f}     "
+    table.add_row("chance", chance, chance, _cell(first.length.majority), _cell(first.constituents.majority))
     return table
+
+
+def _cell(found: Proportion | None) -> str:
+    return f"{100 * found.value:.1f} ±{50 * (found.high - found.low):4.1f}" if found else ""

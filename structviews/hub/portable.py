@@ -17,18 +17,7 @@ from structviews.evaluation.scores.results import load_results
 from structviews.pretrained.encoder_name import HUB_ID, EncoderName
 from structviews.pretrained.loading import is_here
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import (
-    COMPONENTS,
-    CONFIG,
-    ENCODER,
-    EXPANSION,
-    MEMBERS,
-    SOURCES,
-    SUB_WORDS,
-    WEIGHTS,
-    WORDS,
-    model_checksum,
-)
+from structviews.runs.folder import CONFIG, EXPANSION, MEMBERS, SHARED, SOURCES, model_checksum
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runtime.documents import write_json
 from structviews.runtime.files import text_lines, write_bytes
@@ -37,9 +26,8 @@ from structviews.words import CONTEXTUAL, FIXED
 CARD = "README.md"
 # Titles of one source and licence that the summary names; of more, what they have in common.
 NAMED = 3
-PARTS = (CONFIG, WEIGHTS, COMPONENTS, SUB_WORDS, ENCODER, SOURCES, WORDS)
 # The same as filters for the Hub, whose * also matches "/" and so covers joins of joins.
-PATTERNS = [CARD, "results*.json", *PARTS, *(f"{MEMBERS}/*/{part}" for part in PARTS)]
+PATTERNS = [CARD, "results*.json", *SHARED, *(f"{MEMBERS}/*/{part}" for part in SHARED)]
 
 
 def _is_name(name: str) -> bool:
@@ -79,7 +67,7 @@ def stage(run: Path, folder: Path) -> list[str]:
         if run_kind(part) == JOINED:
             write_settings(target, settings)
             continue
-        for pattern in PARTS[1:]:
+        for pattern in SHARED[1:]:
             for path in sorted(part.glob(pattern)):
                 shutil.copyfile(path, target / path.name)
         config, _ = load_run(part)  # which checks the settings

@@ -29,6 +29,7 @@ EXPANSION = "expansion.safetensors"
 SUB_WORDS = "sub-words.safetensors"
 ENCODER = "encoder.safetensors"
 SOURCES = "sources.tsv"
+SHARED = (CONFIG, WEIGHTS, COMPONENTS, SUB_WORDS, ENCODER, SOURCES, WORDS)  # what a copy for others holds of these
 LOG = "log.jsonl"
 STATE = "state"
 TENSORBOARD = "tensorboard"

@@ -37,21 +37,31 @@ def test_views_that_know_everything_score_everything(yardstick):
         [np.eye(6)[yardstick.length_classes], np.eye(10)[yardstick.constituent_classes], 1000 * successors], axis=1
     )
     row = yardstick.measure("dep,const", vectors)
-    assert (row.name, row.dim, row.recall.value, row.recall.count) == ("dep,const", n + 16, 1, 20 * 14)
+    assert (row.name, row.across, row.joined.value, row.joined.count) == ("dep,const", None, 1, 20 * 14)
     assert min(row.length.accuracy.value, row.constituents.accuracy.value) > 0.9
+
+
+def test_one_view_finds_the_next_sentence_in_the_other(yardstick):
+    """The second view of a sentence says what stands beside it, which is found by the first view of that alone."""
+    n = len(yardstick.passages.sentences)
+    itself, after = np.eye(n), np.eye(n, k=1) * (yardstick.passages.positions < 14)[:, None]
+    row = yardstick.measure("", itself, after + after.T)
+    assert (row.across.value, row.across.count) == (1, 20 * 14)
+    assert yardstick.measure("", itself, itself).across.value == pytest.approx(0.01)
 
 
 def test_an_untrained_bag_is_in_the_table_and_finds_no_neighbours_of_random_words(yardstick):
     row = yardstick.measure("untrained", random_bag([sentence.tokens for sentence in yardstick.passages.sentences], 8))
-    assert row.recall.low <= 0.01 <= row.recall.high
+    assert row.joined.low <= 0.01 <= row.joined.high
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(result_table([row]))
     text = console.export_text()
-    for shown in (row.name, "n = 280", "n = 300", str(row.recall), str(row.length.accuracy)):
+    half = 50 * (row.joined.high - row.joined.low)
+    for shown in (row.name, "n = 280", "n = 300", f"{100 * row.joined.value:.1f} ±{half:4.1f}"):
         assert shown in text
     (chance,) = [line for line in text.splitlines() if "chance " in line]
     assert " 1.0 " in chance
-    assert str(row.constituents.majority) in chance
+    assert f" {100 * row.constituents.majority.value:.1f} ±" in chance
 
 
 @pytest.fixture

@@ -77,16 +77,16 @@ def repeated(rows: Array) -> Array:
     return marks
 
 
-def cosine_scores(vectors: Array, trials: Trials) -> Array:
-    """Cosines of the candidates with their anchors, from (m, d) vectors; (n, size), 0 for zero vectors."""
-    unit = normalised(vectors)
+def cosine_scores(anchors: Array, candidates: Array, trials: Trials) -> Array:
+    """Cosines of the candidates with their anchors, (n, size), from vectors (m, d) of both; 0 for zero vectors."""
+    asking, asked = normalised(anchors), normalised(candidates)
     n, size = trials.candidates.shape
-    scores, step = np.empty((n, size)), max(CHUNK_BYTES // (size * unit[:1].nbytes), 1)
+    scores, step = np.empty((n, size)), max(CHUNK_BYTES // (size * asked[:1].nbytes), 1)
     for start in range(0, n, step):
         rows = slice(start, start + step)
-        query = unit[trials.anchors[rows]]
+        query = asking[trials.anchors[rows]]
         # Batched matrix products: einsum would not use BLAS.
-        scores[rows] = (unit[trials.candidates[rows]] @ query[:, :, None])[:, :, 0]
+        scores[rows] = (asked[trials.candidates[rows]] @ query[:, :, None])[:, :, 0]
     return scores
 
 

@@ -127,7 +127,7 @@ def read_passages(runs: Sequence[Path], corpus: ParsedCorpus, most: int) -> Pass
 def measure(embedder: Embedder, passages: Passages, trials: Trials, progress: OnProgress) -> ContextScores:
     """Rank the candidates of each sentence by cosine; InputError if vectors are not finite."""
     vectors = embedder.encode(passages.sentences, show_progress_bar=progress)
-    ranks = ranks_of_first(cosine_scores(vectors, trials))
+    ranks = ranks_of_first(cosine_scores(vectors, vectors, trials))
     outcomes = {f"recall@{k}": ranks.recalled(k) for k in AMONG} | {"mean reciprocal rank": ranks.reciprocal()}
     shares = {name: proportion(each, trials.documents) for name, each in outcomes.items()}
     return ContextScores(shares, ranks.median(), vectors.shape[1])

@@ -85,7 +85,7 @@ def test_vectors_of_known_quality():
     trials = neighbour_trials(documents, positions, texts, size=100, seed=0)
 
     def recall(vectors):
-        return proportion(ranks_of_first(cosine_scores(vectors, trials)).recalled(1), trials.documents)
+        return proportion(ranks_of_first(cosine_scores(vectors, vectors, trials)).recalled(1), trials.documents)
 
     n = len(texts)
     assert recall(np.ones((n, 4))).value == pytest.approx(0.01)
