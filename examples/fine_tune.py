@@ -53,7 +53,7 @@ def main() -> None:
     for question in ("How many legs does a spider have?", "Where do penguins live?"):
         print(f"{question} -> {CLASSES[model([question]).argmax()]}")
     encoder.save(out / "tuned")  # an ordinary run, without the layer
-    print(f"{out / 'tuned'} gives vectors of {Embedder.load(out / 'tuned').dim} numbers")
+    print(f"{out / 'tuned'} gives vectors of {Embedder.load(out / 'tuned').dim} dimensions")
 
 
 if __name__ == "__main__":

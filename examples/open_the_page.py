@@ -30,7 +30,7 @@ def visit(address: str, first: str, second: str) -> None:
     """Print what the page shows of two sentences."""
     served = ask(address, "/runs")
     (run,), corpus = served["runs"], served["corpus"]
-    print(f"{run['name']}: a sentence is {run['dim']:,} numbers, by the views {', '.join(run['views'])}")
+    print(f"{run['name']}: a sentence has {run['dim']:,} dimensions, from the views {', '.join(run['views'])}")
     (pair,) = ask(address, "/similarity", pairs=[[first, second]])["similarities"]
     for view, cosine in pair["views"].items():
         print(f"  {view:6} {cosine:6.3f}  closer than {pair['closer_than']['views'][view]:.0%} of random pairs")

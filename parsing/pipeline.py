@@ -215,7 +215,7 @@ def make_shards(source: Source, out: Path, engine: Engine, job: dict[str, Any], 
 def finished_shards(out: Path) -> dict[str, ShardEntry]:
     """The entries of an earlier attempt's shards, by name, except those of missing or damaged ones.
 
-    An interrupted job believes no shard that is not exactly what it wrote: a damaged one is parsed again.
+    A shard counts only if it is exactly what the job wrote: a damaged one is parsed again.
     """
     journal = out / layout.FINISHED
     entries: dict[str, ShardEntry] = {}

@@ -24,7 +24,7 @@ STDIN = "-"
 TREEBANK_SUFFIXES = (".conllu", ".ptb", ".mrg")
 LAYOUT_NOTES: dict[text.Layout, str] = {
     "lines": "this looks like one sentence per line; if it is running text, add --format prose",
-    "prose": "this looks like running text; if it is one sentence per line, add --format lines",
+    "prose": "this looks like running text (two blank lines end a document); if it is not, add --format lines",
 }
 # The corpus stores node numbers in 16 bits, and a binary tree over n words has 2n - 1 nodes.
 MOST_TOKENS = 2**14

@@ -50,7 +50,7 @@ def load(argument: str, options: Options) -> "BuiltinParser":
     if argument:
         raise InputError(f"--parser builtin:{argument}: builtin takes no argument: leave out :{argument}")
     if options.language != "en":
-        raise InputError(f"--lang {options.language}: builtin only parses English (en): choose another --parser")
+        raise InputError(f"--lang {options.language}: builtin only parses English: choose --parser stanza or another")
     return BuiltinParser.read()
 
 

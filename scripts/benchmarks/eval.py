@@ -127,7 +127,7 @@ def path_seconds(
 
 
 def word_features(task: Task, dim: int) -> dict[str, Vectors]:
-    """Vectors (n, dim) of a task's sentences: mean, maximum and minimum of random word vectors of 300 numbers.
+    """Vectors (n, dim) of a task's sentences: mean, maximum and minimum of random word vectors of 300 dimensions.
 
     Of more than 900 dimensions, the rest is ``max(0, .)`` of random projections of these.
     """

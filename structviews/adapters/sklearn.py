@@ -30,7 +30,7 @@ class SentenceVectorizer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Args:
         run: folder of a run of any kind.
         view: use this view only, see ``Embedder.with_view``.
-        pooling, remove_component, normalise, join: see ``Representation``; None for the run's own settings.
+        pooling, remove_component, normalise, join: see ``Representation``; None for the run's defaults.
         batch_size: sentences per batch.
         max_tokens, overlong, precision: see ``Embedder.load``.
 

@@ -158,7 +158,7 @@ def what_failed(error: BaseException) -> str:
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     what = " ".join(str(error).split())
     if isinstance(error, MemoryError):
-        advice = "give it less at once, or more memory"
+        advice = "process less at once, or use a machine with more memory"
     else:
         advice = f"for the traceback, run structviews --traceback {command}"
     said = f"{type(error).__name__}: {what[:LONGEST]}" if what else type(error).__name__

@@ -87,8 +87,9 @@ def parse_text(
 ) -> None:
     """Parse a text into dependency and constituency trees.
 
-    It writes a folder with both trees of every sentence. With --senteval or --probing, it parses the distinct sentences
-    of evaluation tasks, for eval --parsed. If it is stopped, run the same command again to resume.
+    Writes a folder with both trees of every sentence. Blank lines end a document; in running text, two do. With
+    --senteval or --probing, the distinct sentences of evaluation tasks are parsed, for eval --parsed. If parsing is
+    stopped, run the same command again to resume.
 
     Example: structviews parse corpus.txt --workers 4
 
@@ -238,7 +239,7 @@ def inspect_corpus(
 ) -> None:
     """Summarise a parsed corpus, or draw trees.
 
-    The trees are those of its sentences, or of one that --text has. Constituency trees are drawn both as parsed and
+    The trees are those of its sentences, or of the one in --text. Constituency trees are drawn both as parsed and
     binarised.
 
     Example: structviews inspect corpus.parsed --sentence 4

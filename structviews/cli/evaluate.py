@@ -304,9 +304,7 @@ def compare_two(
     ] = None,
     by: Annotated[
         str | None,
-        Option(
-            metavar="KINDS", help="Compare what the views notice, not scores: comma-separated perturbations, or all."
-        ),
+        Option(metavar="KINDS", help="Compare sensitivity to perturbations, not scores: comma-separated ones, or all."),
     ] = None,
     corpus: Annotated[
         Path | None, Option(help="With --by: a parsed corpus of English.", show_default=options.ONLY)

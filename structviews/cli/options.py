@@ -80,7 +80,7 @@ Seed = Annotated[int, Option(min=0, max=LARGEST_SEED, help="Random seed.")]
 Language = Annotated[str, Option(help="Language of the text, such as de or zh-hans.")]
 Device = Annotated[str, Option(help="Device: cpu, cuda, cuda:1.", show_default="a GPU if available")]
 Precision = Annotated[
-    str, Option(help="Of the encoders' products: fp32, bf16, or auto: bf16 where the CPU multiplies it.")
+    str, Option(help="Matrix-multiply precision: fp32, bf16 or auto (bf16 on CPUs that multiply it faster).")
 ]
 Models = Annotated[
     Path | None, Option(help="Folder with the parsers' models.", show_default="the libraries' own folders")

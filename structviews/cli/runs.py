@@ -29,7 +29,7 @@ def join_several(
 ) -> None:
     """Join runs, or single views, into one.
 
-    It contains copies, and encode, eval and table accept it like any other run.
+    The joined run contains copies, and encode, eval and table accept it like any other run.
 
     Example: structviews join runs/seq-uni-seq-uni runs/seq-seq -o runs/combine-qt
 
@@ -56,7 +56,7 @@ def make_a_baseline(
 ) -> None:
     """Make a baseline, which is encoded and scored like a run.
 
-    NAME is the baseline's, for random with its views, and for a sentence-transformers model that of its folder.
+    NAME is the name of the baseline (for random also its views), or of the sentence-transformers model's folder.
 
     Example: structviews baseline sif --corpus corpus.parsed --vectors glove.840B.300d.txt
     """
@@ -113,10 +113,10 @@ def expand_vocabulary(
 ) -> None:
     """Extend a run's vocabulary to the words of a vector file.
 
-    Trained words get those of the file by a linear map that is fitted on the words of both.
+    A linear map, fitted on the words that run and file share, gives the file's other words their vectors.
 
-    The run reads the file whenever it encodes, so the file must stay where it is. Runs with fixed vectors read theirs
-    without this command, which tells them where it is if it was moved.
+    The run reads the file whenever it encodes, so the file must stay where it is. A run with fixed vectors
+    needs this command only if its file has moved.
 
     Example: structviews runs expand runs/dep-const --vectors glove.840B.300d.txt
     """

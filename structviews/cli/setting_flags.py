@@ -41,7 +41,7 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
         metavar=setting.metavar,
         parser=named_run if setting.run else None,
         rich_help_panel=panel,
-        hidden=setting.rare,
+        hidden=setting.rare and panel is not None,  # a command without panels has no full help
     )
     return inspect.Parameter(
         setting.flat, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]

@@ -34,8 +34,8 @@ def report_on_runs(
 ) -> None:
     """Write a page about runs.
 
-    It has scores, training curves, projections, neighbours, trees with attention, and settings. The page is a single
-    self-contained file. For each missing part it names the command that makes it.
+    The page is a single self-contained file with scores, training curves, projections, neighbours, trees with
+    attention, and settings. For each missing part it names the command that makes it.
 
     Example: structviews report runs --corpus corpus.parsed -o report.html
     """

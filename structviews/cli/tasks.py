@@ -170,7 +170,7 @@ def write_sentences_of_tasks(
 ) -> None:
     """Write the sentences of evaluation tasks, one per line.
 
-    They are for other tools, whose vectors eval --vectors scores.
+    Encode them with another tool, and score its vectors with eval --vectors.
 
     Example: structviews tasks sentences --senteval senteval -o x.txt
     """

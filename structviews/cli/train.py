@@ -46,8 +46,8 @@ def train_views(
 ) -> None:
     """Train views on a parsed corpus.
 
-    They learn to agree on which sentences are neighbours.
-    If it is stopped, run the same command again to resume.
+    Views learn to agree on which sentences are neighbours.
+    If training is stopped, run the same command again to resume.
 
     Example: structviews train --views dep,const --corpus corpus.parsed
     """

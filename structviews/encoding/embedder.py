@@ -436,7 +436,7 @@ class Embedder:
         folder = self.folder
         if self.choice != self.stored:
             raise InputError(
-                f"{folder}: the run's own representation and views are saved, but others were chosen: save the run as "
-                "it was loaded, and choose again where it is loaded"
+                f"{folder}: only the run's default representation and views can be saved: save the run as it was "
+                "loaded, and choose others after loading it"
             )
         return folder

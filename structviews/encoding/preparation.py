@@ -27,8 +27,8 @@ TREEBANK = "treebank"
 EMPTY = "."
 """What a sentence without words is encoded as, as in SentEval's example encoders."""
 # Another language is told by the share of distinct words that are not among the run's most frequent ones, in the first
-# sentences of a call. In Latin letters it takes a few words. Of 51,457 English sentences of tasks and treebanks 129 are
-# noticed, many of them Spanish or Portuguese; of 1,233 Afrikaans ones, 98 %.
+# sentences of a call. In Latin letters it takes a few words. Of 51,457 English sentences of tasks and treebanks, 129
+# get the warning, many of them Spanish or Portuguese; of 1,233 Afrikaans ones, 98 %.
 FREQUENT, FEWEST, SENTENCES, CHARACTERS = 20_000, 8, 30, 500
 # The limit on a text's characters, at least that of ``parse``: a tokeniser's time may grow with their square.
 MIN_CHARACTERS, CHARACTERS_PER_WORD = 10_000, 20
@@ -45,7 +45,7 @@ class SentenceError(InputError):
         self.reason = reason
 
     def __str__(self) -> str:
-        return f"sentence {self.index + 1}: {self.reason}"
+        return f"sentences[{self.index}]: {self.reason}"
 
 
 class Preparer:

@@ -7,7 +7,7 @@ written by hand, which give the same faster, see ``dispatch``.
 
 Here too: how cells and other modules begin, by default with Xavier weights and zero biases (structured views 4.1).
 
-Shapes: U distinct words, P numbers of a word, B sentences, N nodes, R rows (``trees.NodeRows``), E edges, H hidden
+Shapes: U distinct words, P dimensions of a word, B sentences, N nodes, R rows (``trees.NodeRows``), E edges, H hidden
 size; M nodes of a level with K children in all.
 """
 

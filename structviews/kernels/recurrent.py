@@ -13,7 +13,7 @@ Without a backward pass (``run_inference``) nothing is kept, weights are prepare
 products may have less precision than the word vectors: for sigmoids, single precision is also faster.
 
 Shapes: m words, U distinct ones, B sentences, sorted by decreasing length; H hidden size of a direction, D directions,
-X input size; R rows of a step, the first ``old`` of which go on from the step before; G gates; P parts of H numbers
+X input size; R rows of a step, the first ``old`` of which go on from the step before; G gates; P parts of H dimensions
 that go from step to step, the first of which is the state.
 """
 

@@ -17,7 +17,7 @@ class PairwiseConfig(ContrastiveConfig):
     """The settings of the pairwise objective."""
 
     other_contexts: str = setting(
-        "kept", "A sentence's other contexts in the denominator of one: kept or left-out.", choices=("kept", "left-out")
+        "kept", "Whether a context competes with the sentence's others: kept or left-out.", choices=("kept", "left-out")
     )
 
 

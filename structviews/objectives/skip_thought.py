@@ -41,7 +41,7 @@ class SkipThought(Objective):
     """Predicts the previous and the next sentence word by word from a sentence vector, with a recurrent decoder each.
 
     With the words before it and the vector ``z`` of the neighbouring sentence, a word's probability is
-    ``softmax(V s + b)``, where ``s`` is the state of a GRU, D numbers, that has read the words before it, first a
+    ``softmax(V s + b)``, where ``s`` is the state of a GRU, D dimensions, that has read the words before it, first a
     vector of zeros. With ``gates``, ``z`` is added to the reset gate, the update gate and the candidate, each through
     a matrix of its own (Kiros et al. 2015, eqs. 5 to 8; the reset gate comes after the product, as in their code);
     with ``start``, it is the GRU's first state, which quick-thoughts' count of parameters implies. The loss is the mean

@@ -43,7 +43,7 @@ class TeacherConfig(Settings):
         0.05, "Temperature of the softmax over these similarities.", above=0, most=1000
     )
     changed_similarity: float = setting(
-        0.5, "Target similarity of a perturbed sentence of another meaning and its source.", least=-1, most=1
+        0.5, "Target similarity of a sentence and a perturbed form that changes its meaning.", least=-1, most=1
     )
     pairwise_weight: float = setting(
         0.0, "Weight of the objective pairwise between the views; 0 for none.", least=0, most=1e6

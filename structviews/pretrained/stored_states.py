@@ -102,7 +102,7 @@ class StoredStates:
             half = states.astype(np.float16)
         if not np.isfinite(half).all():
             raise InputError(
-                f"{self._encoder.name}: a state is beyond float16 numbers: choose other layers or another model"
+                f"{self._encoder.name}: a state exceeds the range of float16: choose other layers or another model"
             )
         write_arrays(self.file(number), {STATES: half}, self._notes(number))
 

@@ -31,7 +31,7 @@ class Source(Settings):
     """Where the row stands, and how this recipe relates to it."""
 
     paper: str = setting(MISSING, "Key of the paper in published.toml, which has its authors and title.")
-    place: str = setting(MISSING, "Table and row, as people say it.")
+    place: str = setting(MISSING, "Table and row, as they are cited.")
     published: tuple[str, ...] = setting((), "Rows of published.toml, each as PAPER TABLE: MODEL; CORPUS.")
     places: tuple[str, ...] = setting((), "Places of places.toml whose figures are not in published.toml.")
     open: str = setting("", "What the paper leaves open, and what we chose.")

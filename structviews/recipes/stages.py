@@ -223,7 +223,7 @@ def is_joined(recipe: Recipe, out: Path, changing: bool = False) -> bool:
     joined = holds_joined(out, _members(recipe, out)) and not changing
     if weight_files(out) and not joined:
         raise InputError(
-            f"{out}: not a join of its members as they would be now: delete it, or give another folder with --out"
+            f"{out}: a join of other members, or of earlier versions: delete it, or give another folder with --out"
         )
     return joined
 

@@ -386,7 +386,7 @@ def _check_pairs(perturbed: str, objective: ObjectiveChoice) -> None:
     if not OBJECTIVES[objective.name].takes_pairs:
         others = [name for name in OBJECTIVES if OBJECTIVES[name].takes_pairs]
         raise InputError(
-            f"perturbed = {perturbed}: the objective {objective.name!r} takes no further positives and negatives: "
+            f"perturbed = {perturbed}: the objective {objective.name!r} cannot learn from perturbed sentences: "
             f"leave it out, or choose --objective {' or '.join(others)}"
         )
     if window := getattr(objective.options, "window", 0):
@@ -428,7 +428,7 @@ def _check_encoder(words: Words, views: Sequence[str], objective: str) -> None:
         if VIEWS[name].reads_frequencies:
             raise InputError(
                 f"views = {','.join(views)}: {name!r} weights words by their frequency, and the channel "
-                f"{CONTEXTUAL!r} has no words of a vocabulary: leave it out, or choose other channels"
+                f"{CONTEXTUAL!r} has no vocabulary: leave it out, or choose other channels"
             )
 
 

@@ -22,7 +22,7 @@ FITTED_ON = ("task", "part")
 class Representation(Settings):
     """How a sentence's vector is computed at test time.
 
-    ``transductive`` fits the removed component on the encoded sentences instead of using the run's own; it is not a
+    ``transductive`` fits the removed component on the encoded sentences instead of using the stored one; it is not a
     setting of training.
 
     Raises:

@@ -89,7 +89,7 @@ class Reporter:
         for prefix, _, values in self._by_channel(self._held_out):
             if values and values["loss"] >= values.get("chance_loss", math.inf):
                 remedy = "train on more text, for more --epochs or with another --lr"
-                say(self._console, f"warning: {prefix}nothing was learnt that holds for other text: {remedy}")
+                say(self._console, f"warning: {prefix}the held-out loss is no better than chance: {remedy}")
 
     def _reported(self) -> str:
         """The last metrics on the held-out documents."""

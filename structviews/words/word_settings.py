@@ -78,7 +78,7 @@ class Word2VecConfig(Settings):
     )
     subwords: int = setting(
         0,
-        "Learn vectors of character n-grams too, in N rows, of which unknown words are composed; 0 for none.",
+        "Learn vectors of character n-grams too, in N rows, from which unknown words are composed; 0 for none.",
         least=0,
         most=MOST_BUCKETS,
         metavar="N",

@@ -55,7 +55,7 @@ def by_sklearn(run, texts, **limit):
 @pytest.mark.parametrize("encoded", [by_mteb, by_sentence_transformers, by_senteval, by_sklearn])
 def test_empty_text_is_a_full_stop_and_longer_sentences_are_an_error_or_cut(run, embedder, encoded):
     np.testing.assert_allclose(encoded(run, TEXTS), embedder.encode(["a bird", ".", LONG, "."]), atol=1e-5)
-    with pytest.raises(SentenceError, match=r"^sentence \d: 4 words, but the limit is 3: split it"):
+    with pytest.raises(SentenceError, match=r"^sentences\[\d\]: 4 words, but the limit is 3: split it"):
         encoded(run, TEXTS, max_tokens=3)
     with pytest.warns(UserWarning, match="^1 sentence was cut to the first 3 words"):
         vectors = encoded(run, TEXTS, max_tokens=3, overlong="cut")

@@ -26,7 +26,7 @@ class Panic(BaseException):
     ("error", "line"),
     [
         (RuntimeError("a\n  b\x1b[2J"), rf"RuntimeError: a b\x1b[2J: {TRACEBACK}"),
-        (MemoryError(), "MemoryError: give it less at once, or more memory"),
+        (MemoryError(), "MemoryError: process less at once, or use a machine with more memory"),
         (Panic("null"), f"Panic: null: {TRACEBACK}"),
         (KeyError("x" * 1000), f"KeyError: '{'x' * 299}: {TRACEBACK}"),
     ],

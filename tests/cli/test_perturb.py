@@ -63,7 +63,7 @@ def test_what_cannot_be_altered_trained_on_or_compared(command, corpus, tmp_path
         ("perturb a.parsed --rules numbers", "a.parsed: no sentence that can be altered by numbers: give a larger"),
         ("perturb x.parsed --parser builtin", "x.parsed: no sentence that can be altered by passive, cleft"),
         (f"{TRAIN} --perturbed a.parsed", "a.parsed: not made by `structviews perturb`: make one with `structviews p"),
-        (f"{TRAIN} --perturbed x --objective generative", "perturbed = x: the objective 'generative' takes no further"),
+        (f"{TRAIN} --perturbed x --objective generative", "perturbed = x: the objective 'generative' cannot learn"),
         ("compare default", "error: default: give a second run to compare its scores with, or --by with perturbations"),
         *((f"compare default default-small {flag}", f"error: {flag}: {only}") for flag in FLAGS_OF_BY),
         ("compare default --by passives --corpus x.parsed", "unknown perturbation 'passives' (did you mean passive?)"),

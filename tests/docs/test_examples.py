@@ -93,7 +93,7 @@ PROMISES = {
         r"accuracy +(?:0\.[5-9]\d|1\.00)",
     ),
     "open_the_page": (
-        r"default: a sentence is [\d,]+ numbers, by the views dep-rel, const",
+        r"default: a sentence has [\d,]+ dimensions, from the views dep-rel, const",
         r"\n  joined +-?\d\.\d{3}  closer than \d+% of random pairs\n",
         r"\n  He +nsubj +walked\n",
     ),

@@ -79,7 +79,7 @@ def test_processes_give_the_same(joined, pool, batch_size, takes, small_pieces):
         vectors = joined.encode(SENTENCES, batch_size, lambda *counts: told.append(counts), pool=chosen)
         assert joined.encode([], pool=chosen).shape == (0, joined.dim)
         np.testing.assert_allclose(joined.encode(SENTENCES[0], batch_size, pool=chosen), vectors[0], atol=1e-6)
-        with pytest.raises(SentenceError, match=r"^sentence 3: .*two words"):  # also if the other is met first
+        with pytest.raises(SentenceError, match=r"^sentences\[2\]: .*two words"):  # also if the other is met first
             joined.encode(wrong, 3, pool=chosen)
     np.testing.assert_allclose(vectors, joined.encode(SENTENCES), atol=1e-6)
     assert told[-1] == (len(SENTENCES), len(SENTENCES))
@@ -103,7 +103,7 @@ def test_nothing_is_told_after_an_error(joined, pool, left_to_others):
     """The other process has begun the next piece by then, and goes on."""
     told = []
     for _ in range(3):
-        with pytest.raises(SentenceError, match=r"^sentence 2: "):
+        with pytest.raises(SentenceError, match=r"^sentences\[1\]: "):
             joined.encode([SENTENCES[0], ["two words"], *SENTENCES * 9], 2, lambda *each: told.append(each), pool=pool)
         before = len(told)
         joined.encode(SENTENCES, pool=pool)
@@ -136,7 +136,7 @@ def test_processes_keep_to_the_limit_and_warn_once(joined, pool, small_pieces):
     embedder = joined.with_view(joined.view_names[1]).with_limit(max_tokens=5, overlong="cut")
     long, first = "The dead tree fell, it's said.", ["The", "dead", "tree", "fell", ","]
     texts = [long, "A bird", long, "A", long]
-    with pytest.raises(SentenceError, match=r"^sentence 1: 6 words, but the limit is 5"):
+    with pytest.raises(SentenceError, match=r"^sentences\[0\]: 6 words, but the limit is 5"):
         embedder.with_limit(overlong="raise").encode(texts, pool=pool)
     with pytest.warns(UserWarning, match="cut to the first") as warned:
         vectors = embedder.encode(texts, 1, pool=pool)
@@ -155,7 +155,7 @@ def test_strings_are_prepared_by_processes_or_by_a_parser_given_here(
     assert parser.n_parsed == 2 * len(RAW)
     with pytest.raises(InputError, match=r"parser cannot be loaded here \(unknown parser 'random'.*\): give parsed"):
         joined.encode(RAW, pool=pool)
-    with one_line("sentence 21: "):
+    with one_line(r"sentences\[20\]: "):
         joined.encode([*SENTENCES, *SENTENCES[:8], ["two words"], *SENTENCES], pool=pool)
 
 

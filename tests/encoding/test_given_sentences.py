@@ -63,7 +63,7 @@ def test_a_sentence_without_words_is_a_full_stop(embedder, empty):
 def test_what_is_no_sentence_is_named(embedder, wrong, message):
     encoder = SentenceEncoder(embedder, False)
     for call in (embedder.encode, embedder.encode_views, embedder.prepare, embedder.attention, encoder.collate):
-        with pytest.raises(SentenceError, match=f"^sentence 2: .*{message}") as error:
+        with pytest.raises(SentenceError, match=rf"^sentences\[1\]: .*{message}") as error:
             call(iter(["A bird", wrong]))
         assert error.value.index == 1
         assert b"\n" not in str(error.value).encode()  # which can be printed, too
@@ -96,11 +96,11 @@ def limited(embedder):
 @pytest.mark.parametrize("given", [LONG, WORDS, ParsedSentence(WORDS), random_trees(WORDS)])
 def test_a_longer_sentence_is_an_error(limited, given):
     for call in (limited.encode, limited.prepare, SentenceEncoder(limited)):
-        with pytest.raises(SentenceError, match=r"^sentence 2: [69] words, but the limit is 5: split it,") as error:
+        with pytest.raises(SentenceError, match=r"^sentences\[1\]: [69] words, but the limit is 5: split it,") as error:
             call(["A bird sings now.", given])
         assert str(error.value).endswith("or have it cut with overlong = cut (--overlong cut)")
     assert limited.with_limit(max_tokens=9).encode([given]).shape == (1, limited.dim)
-    with pytest.raises(SentenceError, match=r"^sentence 1: 9 words, but the limit is 8: split it"):
+    with pytest.raises(SentenceError, match=r"^sentences\[0\]: 9 words, but the limit is 8: split it"):
         limited.with_limit(max_tokens=8).encode([given])
 
 
@@ -114,7 +114,7 @@ def test_a_longer_sentence_is_cut_with_one_warning(limited, most):
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     with pytest.warns(UserWarning, match=r"^1 sentence was cut to the first"):
         assert cutting.prepare(["A", LONG])[1].tokens == WORDS[:most]
-    with pytest.raises(SentenceError, match=rf"^sentence 2: 9 words with trees, but the limit is {most}: a tree"):
+    with pytest.raises(SentenceError, match=rf"^sentences\[1\]: 9 words with trees, but the limit is {most}: a tree"):
         cutting.encode(["A", random_trees(WORDS)])
 
 
@@ -125,7 +125,7 @@ def test_little_of_a_huge_text_is_tokenised(limited, monkeypatch, unit, size):
         preparation, "tokenise_all", lambda texts, *rest: tokenised.extend(texts) or tokenise_all(texts, *rest)
     )
     huge = (unit * 10**7)[: 10**7]
-    with pytest.raises(SentenceError, match=f"^sentence 1: {size}, but the limit is ") as error:
+    with pytest.raises(SentenceError, match=rf"^sentences\[0\]: {size}, but the limit is ") as error:
         limited.encode([huge])
     assert len(str(error.value)) < 200
     monkeypatch.setattr("structviews.encoding.preparation.MIN_CHARACTERS", 60)

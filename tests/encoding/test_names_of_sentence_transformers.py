@@ -76,7 +76,7 @@ def test_a_run_is_saved_whole_or_not_at_all(embedder, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="inside the run itself"):
         embedder.save(embedder.folder / "copy")
     for other in (embedder.with_view(embedder.view_names[0]), embedder.with_representation(join="average")):
-        with pytest.raises(InputError, match="others were chosen: save the run as it was loaded"):
+        with pytest.raises(InputError, match="views can be saved: save the run as it was loaded"):
             other.save(tmp_path / "other")
     embedder.with_limit(max_tokens=7).save(tmp_path / "limited")
 

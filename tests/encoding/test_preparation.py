@@ -63,7 +63,7 @@ def test_the_parsers_own_tokeniser_is_used_again(tmp_path, named):
     parsed = Parsed("", described["parser"], described["tokeniser"])
     (words,) = Preparer(parsed).prepare(["six-seven"], ())
     assert words.tokens == ("six", "seven")
-    with pytest.raises(InputError, match="sentence 2: token 2 is ''"):
+    with pytest.raises(InputError, match=r"sentences\[1\]: token 2 is ''"):
         Preparer(parsed).prepare(["one", "six--seven"], ())
     # Of a text that was tokenised before, the rules of the language.
     described = open_source([str(tmp_path / "a.txt")], **settings, tokenised=True).work.describe()
@@ -98,7 +98,7 @@ def test_trees_without_relations_are_refused_only_where_a_view_reads_them():
     preparer = Preparer(Parsed("", RANDOM, {"name": "treebank"}))
     whole = replace(bare, relations=("root", "punct"))
     assert preparer.prepare([whole, bare], {"dependency"}) == [whole, bare]
-    with pytest.raises(SentenceError, match=r"sentence 2: .* no relations .*\(word 1 has '_'\): give them"):
+    with pytest.raises(SentenceError, match=r"sentences\[1\]: .* no relations .*\(word 1 has '_'\): give them"):
         preparer.prepare([whole, bare], {"labelled"})
     (parsed,) = preparer.prepare([["Go", "."]], {"labelled"})
     assert parsed.has_dependencies

@@ -49,7 +49,7 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path, 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["a.txt", "--lang", "de"], "--lang de: builtin only parses English (en): choose another --parser"),
+        (["a.txt", "--lang", "de"], "--lang de: builtin only parses English: choose --parser stanza or another"),
         (["a.txt", "--lang", "en_GB"], "--lang en_GB: give a code such as en, de or zh-hans"),
         (["a.txt", "--device", "nope"], "--device nope: "),
         (["a.txt", "--models", "none"], "--models none: no such folder"),

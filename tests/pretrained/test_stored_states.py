@@ -79,7 +79,7 @@ def test_what_cannot_be_stored_is_one_line(place, monkeypatch):
             store(place)
     assert place.encoder.read == 0
     monkeypatch.setattr(place.encoder, "states", lambda sentences: 1e6 * FrozenEncoder.states(place.encoder, sentences))
-    with pytest.raises(InputError, match="a state is beyond float16 numbers: choose other layers"):
+    with pytest.raises(InputError, match="a state exceeds the range of float16: choose other layers"):
         store(place)
     shutil.rmtree(folder_of(place.corpus, place.encoder).parent)
     folder_of(place.corpus, place.encoder).parent.write_text("")

@@ -217,7 +217,7 @@ def test_members_are_shared_unless_they_differ_in_settings_or_vectors(does, comm
     assert (code, weights("reproduced/runs/uni-qt")) == (0, before)
     assert "training reproduced/runs/bi-qt" in err
     assert "training reproduced/runs/uni-qt" not in err
-    joined = "combine-qt: not a join of its members as they would be now: delete it, or give another folder"
+    joined = "combine-qt: a join of other members, or of earlier versions: delete it, or give another folder"
     assert joined in refused("--vectors", "words.bin")
     assert not list(Path("reproduced").rglob("expansion.safetensors"))
     shutil.rmtree("reproduced/runs/combine-qt")

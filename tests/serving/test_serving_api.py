@@ -191,7 +191,7 @@ SENT, CHARACTERS = endpoints.SENTENCES, endpoints.CHARACTERS
         ("/encode", {"sentences": ["a"] * (SENT + 1)}, 422, f"at most {SENT} items"),
         ("/encode", {"sentences": ["a" * (CHARACTERS + 1)]}, 422, f"at most {CHARACTERS} characters"),
         ("/encode", {"run": "none", "sentences": ["a"]}, 404, "no run 'none': choose one of dep-const, seq-avg"),
-        ("/trees", {"sentences": ["stop"]}, 422, "sentence 1: 'stop': not parsed: says stop"),
+        ("/trees", {"sentences": ["stop"]}, 422, "sentences[0]: 'stop': not parsed: says stop"),
         ("/similarity", {"pairs": [["a"]]}, 422, "pairs.0.1: Field required"),
         ("/encode", b'{"sentences": ["a"', 422, "not JSON at character 18"),
         ("/encode", b"", 422, "send a JSON object, with Content-Type: application/json"),
@@ -229,7 +229,7 @@ class Diverged:
 def test_vectors_that_are_not_finite_and_faults_of_the_server_are_one_line():
     with TestClient(create_app([ServedRun("x", Diverged())]), raise_server_exceptions=False) as client:
         answer = client.post("/encode", json={"sentences": ["a", "b"]})
-        assert "sentence 1: its vector is not finite" in refused(answer, 422)
+        assert "sentences[0]: its vector is not finite" in refused(answer, 422)
         answer = client.post("/encode", json={"sentences": ["a"]})
         assert refused(answer, 500) == "the server failed (ZeroDivisionError): see the server's output"
 

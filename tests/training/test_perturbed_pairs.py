@@ -98,7 +98,7 @@ def test_objectives_take_them_or_say_that_they_do_not(config, name):
         training = Training(config.replaced(objective=name, views=views))
         assert training.losses(next(training.steps(Progress())).batches[0])[0].isfinite()
     else:
-        with pytest.raises(InputError, match=f"objective '{name}' takes no further positives .*pairwise or"):
+        with pytest.raises(InputError, match=f"objective '{name}' cannot learn from perturbed .*pairwise or"):
             config.replaced(objective=name, views=views)
     with pytest.raises(InputError, match="with window = 4: perturbed sentences have no place in the text"):
         config.replaced(objective="consensus", window=4)

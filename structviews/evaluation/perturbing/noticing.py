@@ -29,7 +29,7 @@ WHOLE = "all views"
 ROUNDING = 1e-6
 NOTES = (
     "+ keeps the meaning, - changes it: the cosine distance of an altered sentence to its original, as a percentage of "
-    "the mean distance to the other originals of its kind: 0 = not noticed, 100 = as far as another sentence",
+    "the mean distance to the other originals of its kind: 0 = no difference, 100 = as far as another sentence",
     "A nearer than B: the percentage of sentences with both forms whose form A is nearer to the original; "
     "equally near counts as half",
     "with the 95 % interval of a bootstrap over documents",

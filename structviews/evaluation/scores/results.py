@@ -32,7 +32,7 @@ Predictions = dict[str, dict[str, Tested]]
 
 
 class Entry(TypedDict):
-    """A task's entry in the results; what else it has is for people."""
+    """A task's entry in the results; its other keys are not checked."""
 
     scores: dict[str, float]
     data: NotRequired[dict[str, str]]
@@ -57,7 +57,7 @@ class Results(TypedDict):
 
 
 class RetrievalEntry(TypedDict):
-    """An entry of ``retrieval.json``; what else it has differs between tasks."""
+    """An entry of ``retrieval.json``; its other keys differ between tasks."""
 
     task: str
     data: str
