@@ -135,7 +135,7 @@ class Bar:
             elif done > before and self._steady:
                 speed = (done - before) / self._size / max(now - began, 1e-9)
                 self._rate = f"{speed:,.0f} {self._unit}/s"
-            if not (self._console.quiet or self._moves()) and self._tenths < (tenths := 10 * done // max(total, 1)):
+            if not self._moves() and self._tenths < (tenths := 10 * done // max(total, 1)):
                 self._tenths = tenths
                 parts = self._count(), *self._note.split("  "), self._rate, self._time(now)
                 say(self._console, f"{self._job}: {', '.join(filter(None, parts))}")
@@ -145,7 +145,7 @@ class Bar:
         with self._lock:
             if doing != self._note:
                 self._note = doing
-                if not (self._console.quiet or self._moves() or self._steady) and self._first:
+                if not self._moves() and not self._steady and self._first:
                     say(self._console, f"{self._job}: {doing}")
 
     def _moves(self) -> bool:
