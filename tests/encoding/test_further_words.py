@@ -158,6 +158,7 @@ def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sente
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
+        (lambda words, rows: glove(words, -rows), "holds other vectors now"),
         (lambda words, rows: glove(words[1:] + words[:1], rows), "holds other vectors now"),
         (lambda words, rows: b"\0", r"cannot be read \(.*not word vectors.*\)"),
     ],

@@ -2,6 +2,8 @@
 
 import copy
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -150,3 +152,10 @@ def test_word_vectors_are_opened_again(tmp_path, monkeypatch):
     assert len(pickled) < 500
     monkeypatch.chdir("/")
     np.testing.assert_array_equal(pickle.loads(pickled).rows(np.array([1, 0])), vectors.rows(np.array([1, 0])))
+
+
+def test_importing_the_package_imports_nothing_else():
+    code = "import sys; before = set(sys.modules); import structviews; print(*set(sys.modules) - before)"
+    imported = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    assert "structviews" in imported
+    assert [name for name in imported if name.startswith(("structviews.", "torch", "numpy"))] == []

@@ -154,3 +154,14 @@ def test_a_number_of_held_out_sentences_is_whole(config):
         config.replaced(held_out=1.5)
     with pytest.raises(InputError, match="0 training sentences"):
         Training(config.replaced(held_out=1000))
+
+
+def test_where_every_row_occurs_it_is_adam_to_the_bit():
+    lazy, plain = parameter(), parameter()
+    optimisers = LazyAdam([lazy], LR), torch.optim.Adam([plain], LR, fused=True)
+    for _ in range(10):
+        plain.grad = torch.randn(SIZE, dtype=torch.float64)
+        lazy.grad = sparse(list(range(SIZE[0])), plain.grad.clone())
+        for optimiser in optimisers:
+            optimiser.step()
+    assert torch.equal(lazy, plain)
