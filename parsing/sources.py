@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -14,7 +14,8 @@ from structviews.corpus.layout import MODELS
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
-from structviews.parsing.backends import TREEBANK
+from structviews.parsing.backends import HEADS, TREEBANK
+from structviews.parsing.binarise import headed
 from structviews.parsing.parser import DEFAULTS, Fault, Options, Parser, Tokeniser, Unparsed, of_fit
 from structviews.parsing.specification import Factories, factories, load
 from structviews.parsing.treebank import TreebankSentence, check_files, derived_files, is_conllu, read_treebank
@@ -90,17 +91,22 @@ class ParseText:
 
 @dataclass(frozen=True)
 class TakeTrees:
-    """As ``ParseText``, with the trees that sentences already have; those longer than ``max_tokens`` are skipped."""
+    """As ``ParseText``, with the trees that sentences already have; those longer than ``max_tokens`` are skipped.
+
+    The ``parser`` is ``treebank``, or ``treebank+heads``, which makes constituents from the dependencies.
+    """
 
     max_tokens: int
     language: str
+    parser: str = TREEBANK
 
     def __call__(self, sentences: Sequence[TreebankSentence]) -> list[ParsedSentence | Unparsed]:
-        trees = (sentence.sentence for sentence in sentences)
-        return [each if isinstance(each, Unparsed) else limited(each, each.tokens, self.max_tokens) for each in trees]
+        trees = [sentence.sentence for sentence in sentences]
+        kept = of_fit(lambda fit: (limited(each, each.tokens, self.max_tokens) for each in fit), trees)
+        return kept if self.parser == TREEBANK else of_fit(partial(map, headed), kept)
 
     def describe(self) -> dict[str, Any]:
-        return {"parser": {"name": TREEBANK, "language": self.language}, "tokeniser": {"name": TREEBANK}}
+        return {"parser": {"name": self.parser, "language": self.language}, "tokeniser": {"name": TREEBANK}}
 
 
 Work = ParseText | TakeTrees
@@ -147,20 +153,26 @@ def open_source(
     """Open the source that the user names; InputError if files, parser and settings are invalid or incompatible.
 
     The ``paths`` are one text, ``-`` for standard input; or, for the parser ``treebank``, files with trees: one in
-    ``.conllu``, one of brackets, or both. The ``layout`` is guessed if None; the words of a ``tokenised`` text are
-    separated by white space. Sentences longer than ``max_tokens`` are skipped, and, unless it is ``strict``, those that
-    the parser fails on.
+    ``.conllu``, one of brackets, or both; for ``treebank+heads`` one in ``.conllu``. The ``layout`` is guessed if None;
+    the words of a ``tokenised`` text are separated by white space. Sentences longer than ``max_tokens`` are skipped,
+    and, unless it is ``strict``, those that the parser fails on.
     """
-    if parser != TREEBANK and TREEBANK in parser.split("+"):
-        raise InputError(f"--parser {parser}: treebank files already have trees: give {TREEBANK} alone")
-    if parser == TREEBANK:
+    of_treebank = parser in (TREEBANK, f"{TREEBANK}+{HEADS}")
+    if not of_treebank and TREEBANK in parser.split("+"):
+        raise InputError(
+            f"--parser {parser}: treebank files already have trees: give {TREEBANK} alone, or {TREEBANK}+{HEADS}"
+        )
+    if of_treebank:
         language = options.language
         if layout or tokenised or strict or options != replace(DEFAULTS, language=language):
             raise InputError(
                 "--format, --tokenised, --models, --device and --strict only apply to texts: "
                 "leave them out with --parser treebank"
             )
-        return TreebankSource([Path(path) for path in paths], max_tokens=max_tokens, language=language)
+        files = [Path(path) for path in paths]
+        if parser != TREEBANK and not all(map(is_conllu, files)):
+            raise InputError(f"--parser {parser}: makes constituents from a .conllu file alone: give no other")
+        return TreebankSource(files, max_tokens=max_tokens, language=language, parser=parser)
     if len(paths) != 1:
         raise InputError(f"{len(paths)} sources ({', '.join(paths)}): give one text per corpus")
     return TextSource(paths[0], ParseText(parser, options, tokenised, max_tokens, strict), layout)
@@ -243,12 +255,14 @@ class TreebankSource:
     The text of the files ``kept`` is kept: ``conllu``, ``ptb``, unless `corpus export` made them from trees alone.
     """
 
-    def __init__(self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language) -> None:
+    def __init__(
+        self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language, parser: str = TREEBANK
+    ) -> None:
         check_files(paths)
         check_limit(max_tokens)
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
-        self.work = TakeTrees(max_tokens, language)
+        self.work = TakeTrees(max_tokens, language, parser)
         self.note, self.repairs = "", text.Repairs(language)  # there are none
         self.files = [text.survey(path, str(path)) for path in self.paths]
         derived = derived_files(self.paths[0]) if is_conllu(self.paths[0]) else []

@@ -1,4 +1,4 @@
-"""Parsers as the user writes them, ``NAME[:ARGUMENT]`` or ``DEP+CONST``: loaded, guarded, and combined.
+"""Parsers as the user writes them, ``NAME[:ARGUMENT]``, ``DEP+CONST`` or ``DEP+heads``: loaded, guarded, and combined.
 
 Every backend is wrapped in ``Guarded``, which limits the size of its batches and checks its results.
 """
@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence, check_tokens
 from structviews.errors import InputError
-from structviews.parsing.backends import PARSERS
+from structviews.parsing.backends import HEADS, PARSERS
+from structviews.parsing.binarise import headed
 from structviews.parsing.parser import (
     CONSTITUENCY,
     DEFAULTS,
@@ -163,6 +164,31 @@ class Combination:
         return second
 
 
+class Headed:
+    """Dependencies and tags from a backend, constituents made from the dependencies, see ``binarise.headed``.
+
+    Raises InputError if the backend gives no dependencies.
+    """
+
+    kinds = frozenset(KINDS)
+
+    def __init__(self, parser: Guarded) -> None:
+        self.parser = parser
+        self.name = f"{parser.name}+{HEADS}"
+        if DEPENDENCY not in parser.kinds:
+            raise InputError(f"--parser {self.name}: {parser.name} gives no {DEPENDENCY} trees: leave out +{HEADS}")
+        self.batch_tokens = parser.batch_tokens
+        self.tokenise = parser.tokenise
+
+    def describe(self) -> dict[str, Any]:
+        """The backend's description, with the name that loads both again."""
+        return {**self.parser.describe(), "name": self.name}
+
+    def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence | Unparsed]:
+        """Parse sentences in order; where there are no trees, the result is the reason."""
+        return of_fit(partial(map, headed), self.parser.parse(sentences))
+
+
 Factories = tuple[Callable[..., Any] | None, ...]
 
 
@@ -172,7 +198,9 @@ def factories(specification: str) -> Factories:
     Sent along to worker processes, where what a script has registered is not. Raises InputError if a backend does not
     exist, or there are more than two.
     """
-    names = specification.split("+")
+    names = specification.removesuffix(f"+{HEADS}").split("+")
+    if HEADS in names:
+        raise InputError(f"--parser {specification}: {HEADS} comes after one parser of dependencies: give DEP+{HEADS}")
     if len(names) > len(KINDS):
         raise InputError(
             f"{specification!r} names {len(names)} parsers: give one, or one for dependencies + one for constituents"
@@ -181,7 +209,7 @@ def factories(specification: str) -> Factories:
 
 
 def load(specification: str, options: Options = DEFAULTS, known: Factories | None = None) -> Parser:
-    """Load the parser that a specification names: ``NAME[:ARGUMENT]``, or two of them joined by a plus.
+    """Load the parser that a specification names: ``NAME[:ARGUMENT]``, two of them joined by a plus, or one ``+heads``.
 
     ``known`` are the ``factories`` of the specification, if they were looked up already. Raises InputError if a backend
     does not exist or does not support the argument, language or device, its model cannot be read, or it does not give
@@ -192,11 +220,13 @@ def load(specification: str, options: Options = DEFAULTS, known: Factories | Non
         check_device(options.device)
     if options.models and not options.models.is_dir():
         raise InputError(f"--models {options.models}: no such folder: give the one that holds the parsers' models")
-    names = specification.split("+")
-    wanted = [options.wanted] if len(names) == 1 else [frozenset({kind}) for kind in KINDS]
+    names, adds_heads = specification.removesuffix(f"+{HEADS}").split("+"), specification.endswith(f"+{HEADS}")
+    wanted = [frozenset({kind}) for kind in KINDS][: len(names)] if adds_heads or len(names) > 1 else [options.wanted]
     parsers = []
     for name, factory, kinds in zip(names, known, wanted, strict=True):
         backend, _, argument = name.partition(":")
         parser = (factory or PARSERS[backend])(argument, replace(options, wanted=kinds))
         parsers.append(Guarded(parser, f"{backend}:{argument}" if argument else backend, options.language))
-    return Combination(*parsers) if len(parsers) > 1 else parsers[0]
+    if adds_heads and len(parsers) > 1:
+        raise InputError(f"--parser {specification}: constituents come from {names[1]}: leave out +{HEADS}")
+    return Headed(*parsers) if adds_heads else Combination(*parsers) if len(parsers) > 1 else parsers[0]

@@ -10,6 +10,15 @@ from typing import Any
 
 from structviews.registry import Registry
 
-# Named like a parser, but its files have their trees: see sources.py.
-TREEBANK = "treebank"
-PARSERS: Registry[Callable[..., Any]] = Registry("parser", __name__, "structviews.parsers", (TREEBANK,))
+# Named like parsers: files that have their trees, see sources.py, and constituents made from dependencies, see
+# ``specification.Headed``.
+TREEBANK, HEADS = "treebank", "heads"
+PARSERS: Registry[Callable[..., Any]] = Registry("parser", __name__, "structviews.parsers", (TREEBANK, HEADS))
+
+
+def for_text(name: str) -> str:
+    """The parser for a text that is to have trees like those of a corpus, whose parser has this ``name``.
+
+    A treebank has no parser of its own.
+    """
+    return f"builtin{name.removeprefix(TREEBANK)}" if name.partition("+")[0] == TREEBANK else name

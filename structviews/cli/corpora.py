@@ -34,7 +34,10 @@ TreeKind = StrEnum("TreeKind", ["constituency", "dependency"])
 
 Parser = Annotated[
     str,
-    Option(help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two."),
+    Option(
+        help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two, and "
+        "DEP+heads makes constituents from dependencies."
+    ),
 ]
 
 Workers = Annotated[
@@ -110,7 +113,7 @@ def parse_text(
         views += ["seq"] * (2 - len(views))
         suggest("Next, train on it:", f"structviews train --views {','.join(views)} --corpus {typeable(out)}")
         return
-    if source or format or tokenised or parser == "treebank":
+    if source or format or tokenised or parser.startswith("treebank"):
         raise InputError(
             "--senteval and --probing parse the tasks' own tokens: "
             "give no text, --format, --tokenised or --parser treebank"

@@ -14,6 +14,7 @@ from structviews.corpus.relations import OVER_DEPENDENCIES, has_relations
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.word_limit import CUT, DEFAULT_LIMIT, WordLimit, tell_cuts, warn, warn_once
 from structviews.errors import InputError
+from structviews.parsing.backends import TREEBANK, for_text
 from structviews.parsing.parser import Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.specification import load
 from structviews.parsing.text import repair
@@ -23,7 +24,6 @@ from structviews.runtime.wording import counted
 from structviews.words.vocabulary import Vocabulary
 
 Sentence = str | Sequence[str] | ParsedSentence
-TREEBANK = "treebank"
 EMPTY = "."
 """What a sentence without words is encoded as, as in SentEval's example encoders."""
 # Another language is told by the share of distinct words that are not among the run's most frequent ones, in the first
@@ -148,13 +148,12 @@ class Preparer:
 
     def _resolve_parser(self) -> Parser:
         if self._parser is None:
-            # A treebank has no parser of its own.
-            name = self.parsed.parser.get("name", TREEBANK)
+            name = for_text(self.parsed.parser.get("name", TREEBANK))
             models = Path(self.parsed.models) if self.parsed.models else None
             # On another machine, the models may be in the libraries' default folders.
             options = Options(self.language, models if models and models.is_dir() else None)
             try:
-                self._parser = load("builtin" if name == TREEBANK else name, options)
+                self._parser = load(name, options)
             except (ImportError, InputError) as error:
                 raise InputError(
                     f"the run's parser cannot be loaded here ({error}): give parsed sentences, as eval --parsed does"

@@ -22,14 +22,14 @@ from structviews.errors import InputError
 from structviews.evaluation.scores.results import load_results
 from structviews.evaluation.senteval.suite import score_with_bar, scored_vectors
 from structviews.evaluation.senteval.task_trees import TaskTrees
-from structviews.parsing.backends import TREEBANK
+from structviews.parsing.backends import for_text
 from structviews.parsing.parser import Options
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import MOST_TOKENS, TextSource, open_source
 from structviews.parsing.text import RawSentence
 from structviews.recipes.outcome import Outcome
 from structviews.recipes.recipe import Recipe
-from structviews.recipes.reproduction import BUILTIN, Material, Reproduction, text_source
+from structviews.recipes.reproduction import Material, Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
 from structviews.runtime.files import clear_below, new_folder, write_whole, writing
@@ -151,7 +151,7 @@ def parse_tasks(job: Reproduction, console: Console) -> Stage:
     write_sentences(text, job.task_sentences)
     options = Options(corpus.parser.get("language", "en"), Path(models) if models else None)
     how: dict[str, Any] = {"layout": "lines", "tokenised": True, "max_tokens": MOST_TOKENS, "options": options}
-    source = open_source([str(text)], parser=BUILTIN if name == TREEBANK else name, **how)
+    source = open_source([str(text)], parser=for_text(name), **how)
     parse_corpus(source, job.trees, console=console)
 
 

@@ -1,13 +1,17 @@
-"""Binarisation: a chain becomes one node, then the leftmost children pair up first; docs/parser.md has an example."""
+"""Binarisation: a chain becomes one node, then the leftmost children pair up first; docs/parser.md has an example.
+
+And constituents from dependencies: a head pairs up with its nearest dependents first.
+"""
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from nltk.tree import Tree
 from nltk_trees import as_nltk
+from trees_for_tests import sentences
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence
-from structviews.parsing.binarise import binarise, read_tree, strip, unbinarise
+from structviews.parsing.binarise import binarise, headed, projective, read_tree, strip, unbinarise
 
 
 def parsed(tree):
@@ -101,3 +105,39 @@ def test_a_text_is_read_as_nltk_reads_it(text):
             read_tree(text)
     else:
         assert as_nltk(read_tree(text)) == theirs
+
+
+def test_a_head_is_joined_with_its_nearest_dependents_first():
+    words = ["the", "old", "dog", "chased", "my", "cat", "yesterday"]
+    relations = ("det", "amod", "nsubj", "root", "nmod:poss", "obj", "advmod")
+    found = headed(ParsedSentence(tuple(words), (), (3, 3, 4, 0, 6, 4, 4), relations))
+    cat, dog = ("nmod", "my", "cat"), ("det", "the", ("amod", "old", "dog"))
+    assert bracketing(found) == ("advmod", ("obj", ("nsubj", dog, "chased"), cat), "yesterday")
+    assert headed(ParsedSentence(("Go",), (), (0,), ("root",))).labels == ("root",)
+    with pytest.raises(InvalidSentence, match="no dependencies"):
+        headed(ParsedSentence(("Go",)))
+
+
+def above(heads, word):
+    """A word, its head, the head of this, ..., down to 0."""
+    return [word, *above(heads, heads[word - 1])] if word else [0]
+
+
+@given(sentences())
+def test_every_subtree_of_a_head_is_a_constituent_once_no_arcs_cross(sentence):
+    heads, n = projective(sentence.heads), len(sentence.tokens)
+
+    def crosses(word):
+        first, last = sorted((word, heads[word - 1]))
+        return any(heads[word - 1] not in above(heads, between) for between in range(first + 1, last))
+
+    assert not any(map(crosses, range(1, n + 1)))
+    assert all(heads[word - 1] in above(sentence.heads, word)[1:] for word in range(1, n + 1))
+    assert projective(heads) == heads
+    nodes = [(word,) for word in range(1, n + 1)]
+    found = headed(sentence)
+    for left, right in zip(found.left, found.right, strict=True):
+        nodes.append(nodes[left] + nodes[right])
+    for word in range(1, n + 1):
+        assert tuple(each for each in range(1, n + 1) if word in above(heads, each)) in nodes
+    assert sorted(found.labels[n:]) == sorted(r for r, head in zip(found.relations, heads, strict=True) if head)

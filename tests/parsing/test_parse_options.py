@@ -10,6 +10,8 @@ from structviews.corpus.layout import Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.parsing import pipeline, specification
+from structviews.parsing.backends import for_text
+from structviews.parsing.binarise import headed
 from structviews.parsing.parser import Options
 from structviews.parsing.sources import open_source
 
@@ -46,6 +48,18 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path, 
     assert "differs in parser and tokeniser" in parse(*moved, "--lang", "fr")[2]
 
 
+def test_constituents_from_dependencies_of_a_parser_and_of_a_treebank(text, tmp_path, parse, structviews):
+    assert parse(text, "--parser", "trivial:random+heads", "--format", "lines", "-o", "a.parsed")[0] == 0
+    corpus = ParsedCorpus.open(tmp_path / "a.parsed")
+    assert corpus.parser["name"] == "trivial:random+heads"
+    assert [row.sentence for row in corpus] == [headed(row.sentence) for row in corpus]
+    assert structviews("corpus", "export", "a.parsed", "-o", "b")[0] == 0
+    assert parse("b.conllu", "--parser", "treebank+heads")[0] == 0
+    again = ParsedCorpus.open(tmp_path / "b.parsed")
+    assert [row.sentence for row in again] == [row.sentence for row in corpus]
+    assert for_text(again.parser["name"]) == "builtin+heads"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -57,6 +71,12 @@ def test_a_combination_is_recorded_with_its_language_and_models(text, tmp_path, 
         (["a.txt", "--parser", "builtin+builtin+builtin"], "'builtin+builtin+builtin' names 3 parsers: give one"),
         (["a.txt", "--parser", "trivial:flat"], "unknown parser 'trivial:flat'"),
         (["a.txt", "--parser", "treebank+builtin"], "--parser treebank+builtin: treebank files already have trees: "),
+        (["a.ptb", "--parser", "treebank+heads"], "--parser treebank+heads: makes constituents from a .conllu"),
+        (["a.txt", "--parser", "builtin+builtin+heads"], "--parser builtin+builtin+heads: constituents come from "),
+        (
+            ["a.txt", "--parser", "heads"],
+            "--parser heads: heads comes after one parser of ",
+        ),
         (["a.txt", "--parser", "nope"], "unknown parser 'nope': choose one of "),
         (["a.txt", "--max-tokens", "0"], "--max-tokens 0: give a number from 1 to 16384"),
         (["a.txt", "--workers", "0"], "--workers 0"),

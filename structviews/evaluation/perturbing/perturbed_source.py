@@ -14,7 +14,7 @@ from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
 from structviews.evaluation.perturbing import altering
 from structviews.evaluation.perturbing.perturbations import KINDS, Clause, Perturbation
-from structviews.parsing.backends import TREEBANK
+from structviews.parsing.backends import for_text
 from structviews.parsing.parser import Options
 from structviews.parsing.sources import ParseText
 from structviews.parsing.text import RawSentence, Repairs, survey
@@ -54,8 +54,7 @@ class PerturbedSource:
     ) -> None:
         altering.check_english(corpus)
         self.corpus, self.rules, self.seed = corpus, rules, seed
-        own = corpus.parser["name"]
-        parser = parser or ("builtin" if own == TREEBANK else own)
+        parser = parser or for_text(corpus.parser["name"])
         models = Path(corpus.manifest.get(MODELS, ""))
         options = Options(models=models if MODELS in corpus.manifest and models.is_dir() else None, device=device)
         # A rule adds a few words: node numbers still fit in a byte.
