@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence, Sized
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence, check_tokens
@@ -205,7 +206,15 @@ def factories(specification: str) -> Factories:
         raise InputError(
             f"{specification!r} names {len(names)} parsers: give one, or one for dependencies + one for constituents"
         )
-    return tuple(PARSERS.if_loaded(name.partition(":")[0]) for name in names)
+    return tuple(PARSERS.if_loaded(backend_of(name)[0]) for name in names)
+
+
+def backend_of(name: str) -> tuple[str, str]:
+    """The backend and the argument of ``NAME[:ARGUMENT]``, or of the folder of a parser that was trained here."""
+    backend, _, argument = name.partition(":")
+    return (
+        ("builtin", name) if (Path(name) / "model.json").is_file() and backend not in PARSERS else (backend, argument)
+    )
 
 
 def load(specification: str, options: Options = DEFAULTS, known: Factories | None = None) -> Parser:
@@ -224,7 +233,7 @@ def load(specification: str, options: Options = DEFAULTS, known: Factories | Non
     wanted = [frozenset({kind}) for kind in KINDS][: len(names)] if adds_heads or len(names) > 1 else [options.wanted]
     parsers = []
     for name, factory, kinds in zip(names, known, wanted, strict=True):
-        backend, _, argument = name.partition(":")
+        backend, argument = backend_of(name)
         parser = (factory or PARSERS[backend])(argument, replace(options, wanted=kinds))
         parsers.append(Guarded(parser, f"{backend}:{argument}" if argument else backend, options.language))
     if adds_heads and len(parsers) > 1:

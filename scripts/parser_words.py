@@ -1,7 +1,7 @@
 """Train word2vec vectors of word forms on plain text, for the built-in parser.
 
     python scripts/parser_words.py novels-*.txt.zst -o words.vec
-    python scripts/train_parser.py --words words.vec ...
+    structviews parser train ... --words words.vec
 
 A narrow window gives similar vectors to words with the same syntactic function, which is what a parser needs (Levy and
 Goldberg, 2014, "Dependency-based word embeddings", compare windows). Needs the extra ``vectors``.

@@ -12,7 +12,7 @@ PACKAGES = {"structviews": ROOT / "structviews", "structviews.parsing": ROOT / "
 USES_PARSING = re.compile(
     r"structviews\.(cli\..*|demo\.job|report\.page|serving\.served|encoding\.(embedder|preparation|sentence_encoder)"
     r"|recipes\.(reproduction|stages)|evaluation\.(senteval\.tasks\.structure|perturbing\.perturbed_source)"
-    r"|encoding\.kinds(\.\w+)?|adapters\.(mteb|sentence_transformers))"
+    r"|encoding\.kinds(\.\w+)?|adapters\.(mteb|sentence_transformers)|training\.parser_training)"
 )
 
 

@@ -13,7 +13,7 @@ from structviews.registry import Registry
 # Named like parsers: files that have their trees, see sources.py, and constituents made from dependencies, see
 # ``specification.Headed``.
 TREEBANK, HEADS = "treebank", "heads"
-PARSERS: Registry[Callable[..., Any]] = Registry("parser", __name__, "structviews.parsers", (TREEBANK, HEADS))
+PARSERS: Registry[Callable[..., Any]] = Registry("parser", __name__, "structviews.parsers", (TREEBANK,))
 
 
 def for_text(name: str) -> str:

@@ -16,7 +16,7 @@ from structviews.errors import InputError
 from structviews.parsing import neural
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.decoding import cky, spanning_trees
-from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options, batches
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, KINDS, Options, batches
 from structviews.parsing.quantised import QuantisedNetwork, measured
 from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_half
 from structviews.runtime.documents import checked, parse_json
@@ -42,16 +42,19 @@ class ParserSettings(TypedDict):
     relations: list[str]
     labels: list[str]
     ranges: NotRequired[dict[str, tuple[float, float]]]
+    kinds: NotRequired[list[str]]  # of trees; both if missing
+    language: NotRequired[str]  # English if missing
 
 
 @PARSERS.register("builtin")
 def load(argument: str, options: Options) -> "BuiltinParser":
-    """Load the bundled parser; see the registry for the arguments."""
-    if argument:
-        raise InputError(f"--parser builtin:{argument}: builtin takes no argument: leave out :{argument}")
-    if options.language != "en":
-        raise InputError(f"--lang {options.language}: builtin only parses English: choose --parser stanza or another")
-    return BuiltinParser.read()
+    """Load the bundled parser, or the one in the folder ``argument``; see the registry for the arguments."""
+    parser = BuiltinParser.read(Path(argument) if argument else MODEL_FOLDER)
+    if options.language != (own := parser.settings.get("language", "en")):
+        remedy = f"add --lang {own}" if argument else "choose --parser stanza or another"
+        only = "English" if own == "en" else f"the language {own!r}"
+        raise InputError(f"--lang {options.language}: {argument or 'builtin'} only parses {only}: {remedy}")
+    return parser
 
 
 class BuiltinParser:
@@ -60,13 +63,13 @@ class BuiltinParser:
     ``settings`` are the content of ``model.json``, and ``model`` is the hash of the files that they were read from.
     """
 
-    kinds = frozenset({DEPENDENCY, CONSTITUENCY})
     # It forms its own batches, which are better the more sentences it can choose from.
     batch_tokens = 2**17
 
     def __init__(self, network: neural.ParserNetwork | QuantisedNetwork, settings: ParserSettings, model: str = ""):
         self.network = network.eval() if isinstance(network, neural.ParserNetwork) else network
         self.settings = settings
+        self.kinds = frozenset(settings.get("kinds", KINDS))
         self.model = model
         self.featuriser = neural.Featuriser(settings["words"], settings["config"]["buckets"])
         names = settings["tags"], settings["relations"], settings["labels"]
@@ -162,16 +165,20 @@ class BuiltinParser:
     ) -> Iterator[ParsedSentence]:
         """The sentences with their trees, from their embedded words ``(B, n, D)`` and the mask of these ``(B, n)``."""
         outputs = self.network.outputs(words, mask)
-        tags = self.tags[outputs.tags.argmax(dim=-1).numpy()[mask.numpy()]].tolist()
-        heads, relations = self._dependencies(outputs, lengths)
-        left, right, word_labels, node_labels = self._constituents(outputs.posts, mask, lengths)
+        tags = self.tags[outputs.tags.argmax(dim=-1).numpy()[mask.numpy()]].tolist() if len(self.tags) > 1 else []
+        heads = relations = left = right = word_labels = node_labels = np.zeros(0, dtype=np.int64)
+        valid = np.full(len(sentences), len(sentences) > 1)
+        if DEPENDENCY in self.kinds:
+            heads, relations = self._dependencies(outputs, lengths)
+            valid &= are_dependencies(heads, lengths)
+        if CONSTITUENCY in self.kinds:
+            left, right, word_labels, node_labels = self._constituents(outputs.posts, mask, lengths)
+            valid &= are_constituents(left, right, lengths)
         of_words = tags, heads.tolist(), self.relations[relations].tolist()
         of_nodes = left.tolist(), right.tolist()
         labels = self.labels[word_labels].tolist(), self.labels[node_labels].tolist()
         # A sentence's own checks report what is wrong, and are faster for one.
-        make: Callable[..., ParsedSentence] = ParsedSentence
-        if len(sentences) > 1 and (are_dependencies(heads, lengths) & are_constituents(left, right, lengths)).all():
-            make = ParsedSentence.unchecked
+        make: Callable[..., ParsedSentence] = ParsedSentence.unchecked if valid.all() else ParsedSentence
         word = node = 0
         for sentence, length in zip(sentences, lengths.tolist(), strict=True):
             own, inner = slice(word, word + length), slice(node, node + length - 1)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 app = Typer()
 corpus_app = Typer(help="Merge, describe and export parsed corpora; store states.", no_args_is_help=True)
 app.add_typer(corpus_app, name="corpus")
-parser_app = Typer(help="Download models for other libraries' parsers.", no_args_is_help=True)
+parser_app = Typer(help="Train a parser; download other libraries' models.", no_args_is_help=True)
 app.add_typer(parser_app, name="parser")
 
 NO_CORPUS = "make one with `structviews parse`, or give a sentence with --text"
@@ -215,6 +215,43 @@ def download_models(
 
     download(library, model, Options(language=lang, models=models))
     say("downloaded")
+
+
+@parser_app.command("train")
+def train_a_parser(
+    treebanks: Annotated[
+        list[Path], Argument(help="CoNLL-U files, files of bracketed trees, or both with the same name but the suffix.")
+    ],
+    out: Annotated[Path, options.out_option("Folder to write, for --parser.")],
+    dev: Annotated[list[Path], Option(help="Development part, one file per --dev.")],
+    words: Annotated[
+        Path | None, Option(help="Word vectors of 128 dimensions to begin with.", show_default="random vectors")
+    ] = None,
+    silver: Annotated[
+        list[Path] | None, Option(help="Corpus that another parser parsed, to learn from first.", show_default="none")
+    ] = None,
+    epochs: Annotated[int, Option(min=1, help="Passes over the treebanks.")] = 20,
+    lang: Annotated[str, Option(help="Language of the treebanks.")] = "en",
+    licence: Annotated[str, Option(help="Licence of the treebanks, for the parser's card.")] = "",
+    seed: options.Seed = 1,
+    device: options.Device = "",
+) -> None:
+    """Train a parser on treebanks.
+
+    It predicts what they have: tags, dependencies, constituents. Of several treebanks, the first sets the conventions:
+    the last third of the epochs reads it alone. If training is stopped, run the same command again to resume.
+
+    Example: structviews parser train train.conllu --dev dev.conllu --lang af -o afrikaans
+    """
+    from structviews.runtime.device import using
+    from structviews.training.parser_training import ParserJob, train_parser
+
+    job = ParserJob(tuple(treebanks), tuple(dev), out, words, tuple(silver or ()), epochs, seed, lang, licence)
+    with resuming(), using(device):
+        train_parser(job, errors)
+    say(f"{out}: trained")
+    lang_flag = f" --lang {lang}" * (lang != "en")
+    suggest("Next, parse a text with it:", f"structviews parse TEXT --parser {typeable(out)}{lang_flag}")
 
 
 @app.command("inspect")

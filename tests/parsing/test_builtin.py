@@ -4,7 +4,6 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from scripts_for_tests import load
 from tiny_parsers import ODD_SENTENCES
 from trees_for_tests import gum
 
@@ -14,6 +13,7 @@ from structviews.parsing.backends import builtin
 from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
 from structviews.parsing.quantised import QuantisedNetwork
+from structviews.training.parser_training import score
 
 SETTINGS = {
     "version": "1", "words": ["the", "bird", "sat"], "tags": ["NN", "DT", "VB"],
@@ -109,8 +109,8 @@ def test_a_bird_on_a_tree(shipped):
     assert {(0, 3, "NP"), (3, 8, "VP"), (4, 8, "PP"), (5, 8, "NP")} <= set(tree.spans())
 
 
-def test_accuracy_on_real_sentences(shipped, monkeypatch):
-    scores = load("train_parser", monkeypatch).score(shipped, gum(200), lowered=False)
+def test_accuracy_on_real_sentences(shipped):
+    scores = score(shipped, gum(200))
     assert scores["tags"] >= 94
     assert min(scores["LAS"], scores["F1"]) >= 80
 
