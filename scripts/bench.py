@@ -3,15 +3,16 @@
     python scripts/bench.py train --corpus gum.parsed --json bench.json
     python scripts/bench.py encode --help
 
-train     the tree encoders and the whole training step, beside recursion, DGL and one large matrix product
-encode    sentences to vectors, beside transformers of published sizes
-busy      encoding, parsing and serving beside other programs that use all cores
-parsers   the built-in parser beside other libraries' parsers at published sizes
-eval      the evaluation's classifiers beside scikit-learn
-loader    from a parsed corpus to batches, and its memory
-ranks     training in several processes, beside one with as many threads
-serve     requests a second of `structviews serve`, and its behaviour under load
-states    contextual words: pieces, states of a frozen encoder, and batches with them
+train       the tree encoders and the whole training step, beside recursion, DGL and one large matrix product
+encode      sentences to vectors, beside transformers of published sizes
+busy        encoding, parsing and serving beside other programs that use all cores
+parsers     the built-in parser beside other libraries' parsers at published sizes
+attachment  parsers' attachment and rates on treebanks of Universal Dependencies
+eval        the evaluation's classifiers beside scikit-learn
+loader      from a parsed corpus to batches, and its memory
+ranks       training in several processes, beside one with as many threads
+serve       requests a second of `structviews serve`, and its behaviour under load
+states      contextual words: pieces, states of a frozen encoder, and batches with them
 
 Each has flags of its own. All print Markdown; with --json FILE they also write what they found.
 """
@@ -24,7 +25,7 @@ from pathlib import Path
 
 # Works from a checkout, with only the dependencies of training installed.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-NAMES = ("train", "encode", "busy", "parsers", "eval", "loader", "ranks", "serve", "states")
+NAMES = ("train", "encode", "busy", "parsers", "attachment", "eval", "loader", "ranks", "serve", "states")
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from scripts_for_tests import SCRIPTS, load
 from trees_for_tests import SHAPES, WORDS
 
 from structviews.batches.batch import collate
+from structviews.corpus.sentence import ParsedSentence
 from structviews.runs.config import Optimisation
 from structviews.training.trainer import Training
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
@@ -76,6 +77,7 @@ def measured(found):
 PARTS = [
     ("loader", "--rows 300 --batch-size 16", "sentences_per_cpu_second", ""),
     ("parsers", "x.txt --parsers spacy --tiny --sentences 6 --rounds 1", "parsers", "| builtin |"),
+    ("attachment", "t.conllu --rounds 1", "builtin", "| builtin |"),
     ("eval", "--senteval senteval --dim 6 --threads 1 --quick", "tasks", "| scikit-learn"),
     ("states", "--corpus x.parsed --layers 1 --dim 64 --sentences 20", "rates", ""),
 ]
@@ -104,6 +106,7 @@ def test_a_part_runs_small_and_tells_what_it_measured(bench, module, monkeypatch
         pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     Path("senteval").symlink_to(DATA / "senteval")
+    Path("t.conllu").symlink_to(DATA / "treebank/sample.conllu")
     Path("x.txt").write_text("".join(f"The {i} birds in the tree sing.\n" for i in range(30)))
     topic_corpus(Path("x.parsed"), documents=4)
     printed, found = bench(part, *flags.split())
@@ -150,3 +153,12 @@ def test_every_way_gives_the_same_gradients(module):
         for others in found.values():
             for one, other in zip(found["fp32"], others, strict=True):
                 assert (one - other).norm() < 0.05 * one.norm(), name
+
+
+def test_trees_of_another_scheme_become_universal_dependencies(module):
+    """Prepositions, a form of be, conjuncts and a currency."""
+    words = ["He", "was", "in", "town", ",", "sang", "songs", "and", "paid", "$", "5"]
+    heads = (2, 0, 2, 3, 2, 2, 6, 6, 6, 11, 9)
+    relations = ["nsubj", "ROOT", "prep", "pobj", "punct", "conj", "dobj", "cc", "conj", "quantmod", "dobj"]
+    found = module("attachment").as_ud(ParsedSentence(tuple(words), (), heads, tuple(relations)))
+    assert found == [4, 4, 4, 0, 4, 4, 6, 9, 4, 9, 10]
