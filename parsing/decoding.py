@@ -33,6 +33,34 @@ def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return heads
 
 
+def marginals(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The probability of each arc in a random tree with one root: ``(B, L, L)``, float64; arguments as in
+    ``spanning_trees``.
+
+    A tree's probability is proportional to the exponential of its arcs' scores (Koo et al. 2007, section 3.2, by the
+    matrix-tree theorem).
+    """
+    positions = np.arange(scores.shape[1])
+    forbidden = (positions > lengths[:, None, None]) | (positions == positions[:, None])
+    scores = np.where(forbidden, FORBIDDEN, scores.astype(np.float64))[:, 1:]
+    weights = np.exp(scores - scores.max(axis=2, keepdims=True))  # of each word's arcs, which every tree has one of
+    padding = positions[1:] > lengths[:, None]
+    weights[padding] = 0
+    root, arcs = weights[:, :, 0], weights[:, :, 1:]
+    # The Laplacian, heads in rows, whose first row has the arcs from the root instead.
+    laplacian = -arcs.transpose(0, 2, 1)
+    diagonal = np.arange(scores.shape[1])
+    laplacian[:, diagonal, diagonal] = np.where(padding, 1, arcs.sum(axis=2))
+    laplacian[:, 0] = root
+    inverse = np.linalg.inv(laplacian)
+    of_word, of_head = inverse[:, diagonal, diagonal].copy(), inverse.copy()
+    of_word[:, 0] = of_head[:, :, 0] = 0
+    found = np.zeros((*scores.shape[:2], len(positions)))
+    found[:, :, 0] = root * inverse[:, :, 0]
+    found[:, :, 1:] = arcs * (of_word[:, :, None] - of_head)
+    return np.concatenate([np.zeros((len(scores), 1, len(positions))), found], axis=1)
+
+
 def _ends(heads: np.ndarray) -> np.ndarray:
     """The node reached by following heads ``(B, L)`` for at least L steps: 0, or a node on a cycle."""
     first = heads.shape[1] * np.arange(len(heads))[:, None]

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import zip_longest
+from math import isnan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from rich.cells import cell_len, set_cell_size
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.sentence import CONFIDENCE, ParsedSentence
 from structviews.corpus.tree_arrays import dependency_parents, heights
 from structviews.errors import InputError
 from structviews.parsing.binarise import Tree, binary_tree, unbinarise
@@ -86,6 +87,9 @@ def chosen(corpus: ParsedCorpus, number: int, tree: str | None) -> Chosen:
     """Sentence ``number`` of a corpus, as one to draw."""
     row, name = corpus.row(number), f"sentence {number}"
     heading = f"{name}: document {row.document}, position {row.position}, line {row.line}"
+    said = zip(CONFIDENCE, row.confidence, strict=False)
+    if sure := [f"{what} {value:.2f}" for what, value in said if not isnan(value)]:
+        heading += f"\nconfidence: {', '.join(sure)}"
     return Chosen(name, heading, row.sentence, kinds_of(row.sentence, tree, f"{name} of {corpus.path}"))
 
 

@@ -54,10 +54,10 @@ def export(corpus: ParsedCorpus, out: Path, progress: Callable[[int, int], None]
 
 def writers(corpus: ParsedCorpus) -> dict[str, Lines]:
     """What yields the lines of each file, by its ending."""
-    if corpus.texts == ["ptb"] and are_whole_file(in_order(corpus)):
+    if corpus.kept == ["ptb"] and are_whole_file(in_order(corpus)):
         return {"ptb": kept_brackets}
     wanted = FILE_TEXTS if corpus.has_constituents else FILE_TEXTS[:1]
-    derived = [kind for kind in wanted if kind not in corpus.texts]
+    derived = [kind for kind in wanted if kind not in corpus.kept]
     files: dict[str, Lines] = {"conllu": kept_conllu, "ptb": kept_brackets}
     if "conllu" in derived:  # beside words that are made from trees, sentences without one have no line
         files = {"conllu": partial(conllu, derived=derived), "ptb": brackets}

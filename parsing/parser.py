@@ -37,6 +37,7 @@ class Options:
     models: Path | None = None  # folder with the libraries' models; each library's own folder if None
     device: str = ""  # a PyTorch device; chosen by the backend if empty
     wanted: frozenset[str] = frozenset(KINDS)  # the trees that will be used; a backend may leave out the others
+    confidence: bool = False  # whether sentences get ``ParsedSentence.confidence``
 
     def __post_init__(self) -> None:
         if not LANGUAGE.fullmatch(self.language):

@@ -252,7 +252,7 @@ def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa
     rows, skipped, form = [], [], layout.Form.of(job)
     for sentence, tree in zip(sentences, work(sentences), strict=True):
         location = sentence.document, sentence.position, sentence.line
-        texts = {name: getattr(sentence, name) for name in form.texts}
+        texts = {name: getattr(sentence, name) for name in layout.FILE_TEXTS if name in form.kept}
         if isinstance(tree, Unparsed):
             skipped.append(layout.Skipped(*location, tree.reason, **texts))
         else:

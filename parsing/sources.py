@@ -10,7 +10,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from structviews.corpus.layout import MODELS
+from structviews.corpus.layout import MODELS, SURE
 from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing import text, tokenising
@@ -166,7 +166,7 @@ def open_source(
         language = options.language
         if layout or tokenised or strict or options != replace(DEFAULTS, language=language):
             raise InputError(
-                "--format, --tokenised, --models, --device and --strict only apply to texts: "
+                "--format, --tokenised, --models, --device, --strict and --confidence only apply to texts: "
                 "leave them out with --parser treebank"
             )
         files = [Path(path) for path in paths]
@@ -241,6 +241,7 @@ class TextSource:
             "settings": {"format": self.layout, "tokenised": work.tokenised, "max_tokens": work.max_tokens},
             # Where a run looks for its parser; the parser's description shows whether it is the same one.
             **({MODELS: str(models.resolve())} if models else {}),
+            **({"kept": [SURE]} if work.options.confidence else {}),
         }
 
     def sentences(self) -> Iterator[text.RawSentence]:

@@ -161,7 +161,8 @@ class Combination:
             second = of_fit(lambda fit: self.constituency.parse([each.tokens for each in fit]), first)
         for i, (one, other) in enumerate(zip(first, second, strict=True)):
             if isinstance(one, ParsedSentence) and isinstance(other, ParsedSentence):
-                second[i] = replace(one, left=other.left, right=other.right, labels=other.labels)
+                sure = one.confidence[:2] + other.confidence[2:]
+                second[i] = replace(one, left=other.left, right=other.right, labels=other.labels, confidence=sure)
         return second
 
 
@@ -235,6 +236,8 @@ def load(specification: str, options: Options = DEFAULTS, known: Factories | Non
     for name, factory, kinds in zip(names, known, wanted, strict=True):
         backend, argument = backend_of(name)
         parser = (factory or PARSERS[backend])(argument, replace(options, wanted=kinds))
+        if options.confidence and not getattr(parser, "confidence", False):
+            raise InputError(f"--confidence: {name} does not say how sure it is: leave it out, or choose builtin")
         parsers.append(Guarded(parser, f"{backend}:{argument}" if argument else backend, options.language))
     if adds_heads and len(parsers) > 1:
         raise InputError(f"--parser {specification}: constituents come from {names[1]}: leave out +{HEADS}")

@@ -3,19 +3,19 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, cast
 
 import numpy as np
 import torch
 
-from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.sentence import CONFIDENCE, ParsedSentence
 from structviews.corpus.tree_arrays import are_constituents, are_dependencies
 from structviews.errors import InputError
 from structviews.parsing import neural
 from structviews.parsing.backends import PARSERS
-from structviews.parsing.decoding import cky, spanning_trees
+from structviews.parsing.decoding import cky, marginals, spanning_trees
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, KINDS, Options, batches
 from structviews.parsing.quantised import QuantisedNetwork, measured
 from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_half
@@ -50,6 +50,7 @@ class ParserSettings(TypedDict):
 def load(argument: str, options: Options) -> "BuiltinParser":
     """Load the bundled parser, or the one in the folder ``argument``; see the registry for the arguments."""
     parser = BuiltinParser.read(Path(argument) if argument else MODEL_FOLDER)
+    parser.confidence = options.confidence
     if options.language != (own := parser.settings.get("language", "en")):
         remedy = f"add --lang {own}" if argument else "choose --parser stanza or another"
         only = "English" if own == "en" else f"the language {own!r}"
@@ -65,6 +66,7 @@ class BuiltinParser:
 
     # It forms its own batches, which are better the more sentences it can choose from.
     batch_tokens = 2**17
+    confidence = False  # whether sentences say how sure it is
 
     def __init__(self, network: neural.ParserNetwork | QuantisedNetwork, settings: ParserSettings, model: str = ""):
         self.network = network.eval() if isinstance(network, neural.ParserNetwork) else network
@@ -168,19 +170,21 @@ class BuiltinParser:
         tags = self.tags[outputs.tags.argmax(dim=-1).numpy()[mask.numpy()]].tolist() if len(self.tags) > 1 else []
         heads = relations = left = right = word_labels = node_labels = np.zeros(0, dtype=np.int64)
         valid = np.full(len(sentences), len(sentences) > 1)
+        sure = np.full((len(CONFIDENCE), len(sentences)), np.nan)
         if DEPENDENCY in self.kinds:
-            heads, relations = self._dependencies(outputs, lengths)
+            heads, relations = self._dependencies(outputs, lengths, sure[:2])
             valid &= are_dependencies(heads, lengths)
         if CONSTITUENCY in self.kinds:
-            left, right, word_labels, node_labels = self._constituents(outputs.posts, mask, lengths)
+            left, right, word_labels, node_labels = self._constituents(outputs.posts, mask, lengths, sure[2:])
             valid &= are_constituents(left, right, lengths)
+        confidence = map(tuple, sure.T.tolist()) if self.confidence else repeat(())
         of_words = tags, heads.tolist(), self.relations[relations].tolist()
         of_nodes = left.tolist(), right.tolist()
         labels = self.labels[word_labels].tolist(), self.labels[node_labels].tolist()
         # A sentence's own checks report what is wrong, and are faster for one.
         make: Callable[..., ParsedSentence] = ParsedSentence.unchecked if valid.all() else ParsedSentence
         word = node = 0
-        for sentence, length in zip(sentences, lengths.tolist(), strict=True):
+        for sentence, length, of_sentence in zip(sentences, lengths.tolist(), confidence, strict=False):
             own, inner = slice(word, word + length), slice(node, node + length - 1)
             word, node = own.stop, inner.stop
             yield make(
@@ -188,13 +192,20 @@ class BuiltinParser:
                 *(tuple(each[own]) for each in of_words),
                 *(tuple(each[inner]) for each in of_nodes),
                 (*labels[0][own], *labels[1][inner]),
+                confidence=of_sentence,
             )
 
-    def _dependencies(self, outputs: neural.Outputs, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Heads and relation ids of all words, flat."""
-        heads = spanning_trees(outputs.arcs.float().numpy(), lengths)
+    def _dependencies(
+        self, outputs: neural.Outputs, lengths: np.ndarray, sure: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Heads and relation ids of all words, flat; fills in how ``sure (2, B)`` it is of the heads, if asked for."""
+        arc_scores = outputs.arcs.float().numpy()
+        heads = spanning_trees(arc_scores, lengths)
         sentence, word = np.nonzero(np.arange(1, heads.shape[1]) <= lengths[:, None])
         flat_heads = heads[sentence, word + 1]
+        if self.confidence:
+            found = marginals(arc_scores, lengths)[sentence, word + 1, flat_heads]
+            sure[:] = product_and_mean(found, sentence, lengths)
         first = sentence * heads.shape[1]
         arcs = [
             side.flatten(0, 1).index_select(0, torch.from_numpy(first + position))
@@ -209,9 +220,12 @@ class BuiltinParser:
         return flat_heads, chosen
 
     def _constituents(
-        self, posts: neural.Fenceposts, mask: torch.Tensor, lengths: np.ndarray
+        self, posts: neural.Fenceposts, mask: torch.Tensor, lengths: np.ndarray, sure: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Children of the internal nodes, label ids of the words and of the internal nodes, flat."""
+        """Children of the internal nodes, label ids of the words and of the internal nodes, flat.
+
+        Fills in how ``sure (2, B)`` it is of the constituents' labels, if asked for.
+        """
         best = neural.gains(self.network.spans, posts).numpy()
         trees = cky(best, lengths)
         sentence, word = np.nonzero(mask.numpy())
@@ -224,8 +238,24 @@ class BuiltinParser:
         first_post = sentence * (mask.shape[1] + 1)
         spans = (torch.from_numpy((first_post + each)[labelled]) for each in (start, end))
         labels = np.zeros(len(labelled), dtype=np.int64)
-        labels[labelled] = self.network.spans(posts, *spans)[:, 1:].argmax(dim=-1).numpy() + 1
+        scores = self.network.spans(posts, *spans).float()
+        labels[labelled] = scores[:, 1:].argmax(dim=-1).numpy() + 1
+        if self.confidence:
+            probabilities = scores.softmax(dim=-1)[:, 1:].amax(dim=-1).numpy()
+            own = sentence[labelled]
+            sure[:] = product_and_mean(probabilities, own, np.bincount(own, minlength=len(lengths)))
         return trees.left, trees.right, labels[: len(word)], labels[len(word) :]
+
+
+def product_and_mean(probabilities: np.ndarray, sentence: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The product and the mean ``(2, B)`` of the probabilities ``(N,)`` of each ``sentence (N,)``, which has so many.
+
+    Rounding can leave a marginal a little outside 0 to 1.
+    """
+    clipped = probabilities.astype(np.float64).clip(1e-12, 1)
+    sums = (np.bincount(sentence, each, minlength=len(counts)) for each in (np.log(clipped), clipped))
+    logarithms, total = sums
+    return np.stack([np.exp(logarithms), np.where(counts > 0, total / np.maximum(counts, 1), 1)])
 
 
 def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> neural.ParserNetwork:

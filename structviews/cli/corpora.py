@@ -63,6 +63,9 @@ def parse_text(
     lang: options.Language = "en",
     models: options.Models = None,
     device: options.Device = "",
+    confidence: Annotated[
+        bool, Option("--confidence", help="Also keep how sure the parser is of each sentence's trees.")
+    ] = False,
     strict: Annotated[
         bool, Option("--strict", help="Stop at a sentence that cannot be parsed, instead of skipping it.")
     ] = False,
@@ -102,7 +105,8 @@ def parse_text(
     from structviews.parsing.sources import MOST_TOKENS, output_name
 
     how = {"workers": workers, "engine": engine.value, "address": address, "compression": compress and compress.value}
-    settings: dict[str, Any] = {"parser": parser, "options": Options(lang, models, device), "strict": strict}
+    settings: dict[str, Any] = {"parser": parser, "strict": strict}
+    settings["options"] = Options(lang, models, device, confidence=confidence)
     if not (senteval or probing):
         if not source:
             raise InputError("nothing to parse: name a text, or give --senteval or --probing")

@@ -12,8 +12,9 @@ from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from structviews.corpus.layout import Form, reasons
+from structviews.corpus.layout import SURE, Form, reasons
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import CONFIDENCE
 from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, numbers, sizes, strings
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal import Table
@@ -59,6 +60,7 @@ def statistics_of(corpus: ParsedCorpus) -> dict[str, Any]:
         "skipped": reasons(corpus.skipped),
         "repaired": manifest.get("repaired", {}),
         "sizes": {name: summary(counts) for name, counts in counted_sizes.items()},
+        "confidence": confidence_of(corpus),
         **{name: dict(frequencies.most_common()) for name, frequencies in names.items()},
         "bytes": size,
         "bytes_per_token": {name: each / max(manifest["tokens"], 1) for name, each in on_disk.items()},
@@ -92,6 +94,19 @@ def sizes_of(table: pa.Table, corpus: ParsedCorpus) -> dict[str, Array]:
     return found
 
 
+def confidence_of(corpus: ParsedCorpus) -> dict[str, dict[str, float]]:
+    """Mean and quantiles, over sentences, of each part of ``sentence.CONFIDENCE`` that the corpus keeps."""
+    if SURE not in corpus.kept:
+        return {}
+    parts = [pc.list_flatten(table[SURE]).to_numpy().reshape(-1, len(CONFIDENCE)) for table in corpus.tables()]
+    columns = zip(CONFIDENCE, np.concatenate(parts).T.astype(float), strict=True)
+    return {
+        name: {"mean": values.mean(), **dict(zip(QUANTILES, np.quantile(values, [*QUANTILES.values()]), strict=True))}
+        for name, values in columns
+        if len(values) and not np.isnan(values).any()
+    }
+
+
 def summary(counts: Counter[int]) -> dict[str, float]:
     """Mean and quantiles, as ``numpy.quantile``, of what was counted; empty if nothing was."""
     if not counts:
@@ -122,6 +137,8 @@ def overview(corpus: ParsedCorpus, with_bytes: bool = False) -> RenderableType:
     for name, size in found["sizes"].items():
         if size:
             table.add_row(name, *(f"{size[key]:.{int(key == 'mean')}f}" for key in columns))
+    for name, size in found["confidence"].items():
+        table.add_row(f"confidence: {name}", *(f"{size[key]:.3f}" for key in columns))
     tables: list[RenderableType] = [table]
     if with_bytes:
         tables.append(value_table("on disk", found["bytes_per_token"], ".2f", "column", "bytes per token"))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.ipc
 from msgspec import Meta
 
-from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.sentence import CONFIDENCE, ParsedSentence
 from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, heights
 from structviews.runtime.documents import parse_json
 
@@ -39,9 +39,12 @@ PLACES = {"document": pa.int32(), "position": pa.int32(), "line": pa.int64()}
 NAMES = ("tokens", "tags", "relations", "labels")
 NUMBERS = ("heads", "left", "right", "dep_height", "const_height")
 COLUMNS = (*PLACES, "tokens", "tags", "heads", "relations", "left", "right", "labels", "dep_height", "const_height")
-# Two more of a corpus from treebank files: each sentence's part of the text of these files, so that they can be given
-# back. Nothing but export and the tools for whole corpora reads them.
+LISTS = ParsedSentence.__slots__[:-1]
+# Further ones that a corpus may keep. From treebank files: each sentence's part of the text of these files, so that
+# they can be given back; nothing but export and the tools for whole corpora reads them. From a parser: its confidence.
 FILE_TEXTS = ("conllu", "ptb")
+SURE = "confidence"
+OPTIONAL = dict.fromkeys(FILE_TEXTS, pa.string()) | {SURE: pa.list_(pa.float32(), len(CONFIDENCE))}
 BYTE_WORDS = 128  # the node numbers of a sentence with at most this many words fit in a byte
 SKIPPED_KEY = b"structviews.skipped"
 
@@ -56,6 +59,11 @@ class Row:
     sentence: ParsedSentence
     conllu: str = ""  # its part of the text of such a treebank file, if the corpus keeps that
     ptb: str = ""
+
+    @property
+    def confidence(self) -> tuple[float, ...]:
+        """That of the sentence."""
+        return self.sentence.confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ class Form:
 
     longest: int | None = None  # most words of a sentence, which fix the integer width; None: each shard's narrowest
     compression: str | None = None  # zstd, or None for uncompressed files, which are memory-mapped without a copy
-    texts: tuple[str, ...] = ()  # which of the columns ``FILE_TEXTS`` there are
+    kept: tuple[str, ...] = ()  # which of the ``OPTIONAL`` columns there are
 
     @classmethod
     def of(cls, job: dict[str, Any]) -> Self:
@@ -93,7 +101,7 @@ class Form:
     def plain(self) -> pa.Schema:
         """The columns, with names as strings and the widest numbers."""
         lists = {name: pa.list_(pa.string() if name in NAMES else pa.uint16()) for name in COLUMNS}
-        return pa.schema({**lists, **PLACES, **dict.fromkeys(self.texts, pa.string())})
+        return pa.schema({**lists, **PLACES, **{name: OPTIONAL[name] for name in self.kept}})
 
     def numbers(self, longest: int) -> pa.DataType:
         """The integer type of word and node numbers in a shard whose longest sentence has ``longest`` words."""
@@ -126,7 +134,7 @@ def batch_of(rows: Sequence[Row], form: Form) -> pa.RecordBatch:
     """The rows as a record batch."""
     sentences = [row.sentence for row in rows]
     kind = form.numbers(max((len(sentence.tokens) for sentence in sentences), default=0))
-    lists = {name: [getattr(sentence, name) for sentence in sentences] for name in ParsedSentence.__slots__}
+    lists = {name: [getattr(sentence, name) for sentence in sentences] for name in LISTS}
     sizes = {name: np.array([len(each) for each in values], np.int64) for name, values in lists.items()}
     flat = {name: np.fromiter(chain.from_iterable(lists[name]), np.int64) for name in ("heads", "left", "right")}
     columns = {name: pa.array([getattr(row, name) for row in rows], place) for name, place in PLACES.items()}
@@ -138,8 +146,8 @@ def batch_of(rows: Sequence[Row], form: Form) -> pa.RecordBatch:
         ("const_height", "labels", constituency_parents(flat["left"], flat["right"], lengths)),
     ):
         columns[name] = list_array(pa.array(heights(parents)).cast(kind), sizes[like])
-    columns |= {name: pa.array([getattr(row, name) for row in rows], pa.string()) for name in form.texts}
-    names = [*COLUMNS, *form.texts]
+    columns |= {name: pa.array([getattr(row, name) for row in rows], OPTIONAL[name]) for name in form.kept}
+    names = [*COLUMNS, *form.kept]
     return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
 
@@ -175,10 +183,12 @@ def skipped_of(table: pa.Table) -> list[Skipped]:
 def rows_of(table: pa.Table) -> Iterator[Row]:
     """The rows of a shard's table, which was checked when it was written."""
     places = (table[name].to_pylist() for name in ("document", "position", "line"))
-    fields = ((tuple(each) for each in table[name].to_pylist()) for name in ParsedSentence.__slots__)
+    fields = ((tuple(each) for each in table[name].to_pylist()) for name in LISTS)
     texts = (table[name].to_pylist() if name in table.column_names else repeat("", len(table)) for name in FILE_TEXTS)
-    for document, position, line, conllu, ptb, *sentence in zip(*places, *texts, *fields, strict=True):
-        yield Row(document, position, line, ParsedSentence.unchecked(*sentence), conllu, ptb)
+    sure = map(tuple, table[SURE].to_pylist()) if SURE in table.column_names else repeat((), len(table))
+    for document, position, line, conllu, ptb, own, *sentence in zip(*places, *texts, sure, *fields, strict=True):
+        tree = ParsedSentence.unchecked(*sentence, confidence=own)
+        yield Row(document, position, line, tree, conllu, ptb)
 
 
 def new_job(**fields: Any) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class ParsedCorpus:
         n_shards, shard_rows: number of shards, and of sentences of each, which may be 0.
         parser: name, version, settings and model hash of the parser that produced the trees.
         has_dependencies, has_constituents: whether every sentence has such a tree.
-        texts: which treebank files' text it has: ``conllu``, ``ptb``, both or none.
+        kept: which of ``layout.OPTIONAL`` it has: the text of treebank files, or the parser's confidence.
     """
 
     def __init__(self, path: Path, manifest: dict[str, Any], fingerprint: str) -> None:
@@ -105,7 +105,7 @@ class ParsedCorpus:
         self.parser: dict[str, Any] = manifest["parser"]
         self.has_dependencies: bool = manifest["has_dependencies"]
         self.has_constituents: bool = manifest["has_constituents"]
-        self.texts: list[str] = manifest.get("kept", [])
+        self.kept: list[str] = manifest.get("kept", [])
         self._starts = list(accumulate(self.shard_rows, initial=0))
         self._verified: set[int] = set()
         self.shard = lru_cache(OPEN_SHARDS)(self.shard)  # type: ignore[method-assign]
@@ -156,7 +156,7 @@ class ParsedCorpus:
         if number in self._verified:
             return layout.read_shard(path)
         table = whole_shard(path, entry)
-        if table.column_names[len(layout.COLUMNS) :] != self.texts:
+        if table.column_names[len(layout.COLUMNS) :] != self.kept:
             raise DamagedCorpus(path, OTHER_COLUMNS)
         self._verified.add(number)
         return table
@@ -238,8 +238,8 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
     except (pa.ArrowException, OSError) as error:
         raise DamagedCorpus(path, f"it cannot be read ({reason(error)})") from None
     plain = pa.schema([(field.name, as_plain(field.type)) for field in table.schema])
-    texts = tuple(name for name in layout.FILE_TEXTS if name in plain.names)
-    if plain != Form(texts=texts).plain or layout.SKIPPED_KEY not in (table.schema.metadata or {}):
+    kept = tuple(name for name in layout.OPTIONAL if name in plain.names)
+    if plain != Form(kept=kept).plain or layout.SKIPPED_KEY not in (table.schema.metadata or {}):
         raise DamagedCorpus(path, "its columns are not those of a parsed corpus")
     if any(column.num_chunks != 1 for column in table.columns):
         raise DamagedCorpus(path, "it is not one record batch")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -20,6 +20,11 @@ ENDS = frozenset(".,!?")
 HALVES = {("can", "not"), ("gon", "na"), ("wan", "na"), ("got", "ta"), ("gim", "me"), ("lem", "me")}
 # Scripts without spaces: Chinese and Japanese.
 UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+
+
+# Of the heads' marginals, and of the probabilities of the constituents' labels: the product and the mean; NaN where a
+# sentence has no such tree.
+CONFIDENCE = ("heads product", "heads mean", "labels product", "labels mean")
 
 
 class InvalidSentence(ValueError):  # noqa: N818 - named for the state of the sentence
@@ -42,6 +47,7 @@ class ParsedSentence:
         left, right: the children of each of the ``n - 1`` internal nodes.
         labels: ``2n - 1`` labels. A unary chain is one label, joined by ``+`` from the top (``S+VP``); a leaf carries
             the chain above its tag; an internal node introduced by binarisation has an empty label.
+        confidence: how sure the parser is, or empty: see ``CONFIDENCE``. Sentences that differ in it alone are equal.
     """
 
     tokens: tuple[str, ...]
@@ -51,6 +57,7 @@ class ParsedSentence:
     left: tuple[int, ...] = ()
     right: tuple[int, ...] = ()
     labels: tuple[str, ...] = ()
+    confidence: tuple[float, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         check_tokens(self.tokens)
@@ -62,10 +69,12 @@ class ParsedSentence:
             check_constituents(len(self.tokens), self.left, self.right, self.labels)
 
     @classmethod
-    def unchecked(cls, *fields: tuple[str, ...] | tuple[int, ...]) -> "ParsedSentence":
-        """A sentence from all its fields, in order, without validation, for fields that were checked before."""
+    def unchecked(
+        cls, *fields: tuple[str, ...] | tuple[int, ...], confidence: tuple[float, ...] = ()
+    ) -> "ParsedSentence":
+        """A sentence from its fields, in order, without validation, for fields that were checked before."""
         sentence = cls.__new__(cls)
-        for name, value in zip(cls.__slots__, fields, strict=True):
+        for name, value in zip(cls.__slots__, (*fields, confidence), strict=True):
             object.__setattr__(sentence, name, value)
         return sentence
 

@@ -25,6 +25,7 @@ from structviews.runtime.files import new_folder, write_bytes
 # Manifest keys that count what is there; all others describe how it was made.
 COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "repaired"}
 COUNTED |= {"checksum"}
+KEPT = {layout.SURE: "the parser's confidence"}
 
 
 def write_shard(folder: Path, number: int, content: pa.Buffer) -> ShardEntry:
@@ -152,7 +153,7 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
         # The parsers are the same, so any corpus's models folder will do.
         job |= next(({layout.MODELS: each[layout.MODELS]} for each in manifests if layout.MODELS in each), {})
         repaired = sum((Counter(manifest.get("repaired", {})) for manifest in manifests), Counter[str]())
-        optional = {"repaired": dict(repaired), "kept": corpora[0].texts}
+        optional = {"repaired": dict(repaired), "kept": corpora[0].kept}
         write_manifest(folder, shards, job | {key: value for key, value in optional.items() if value})
     return ParsedCorpus.open(out)
 
@@ -178,7 +179,7 @@ def difference(kind: str, this: Any, other: Any) -> str:
         trees = {"has_dependencies": "dependency", "has_constituents": "constituency"}[kind]
         return f"{trees} trees" if this else f"no {trees} trees"
     if kind == "kept":
-        return f"the text of {' and '.join(this) or 'no'} files"
+        return " and ".join(KEPT.get(name, f"the text of {name} files") for name in this) or "only trees"
     name = next(key for key in ("name", *this, *other) if this.get(key) != other.get(key))
     return f"{kind} {this['name']}" if name == "name" else f"{kind} {this['name']} with {name} {this.get(name)}"
 

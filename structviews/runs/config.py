@@ -47,6 +47,14 @@ class Data(Settings):
     held_out: float = setting(
         0.05, "Share of documents held out for validation; from 1 on, a number of sentences: the first ones.", least=0
     )
+    min_confidence: float = setting(
+        0.0,
+        "Leave out sentences whose parser is less sure, see parse --confidence: the least mean probability of the "
+        "heads, and of the constituents.",
+        least=0,
+        most=1,
+        rare=True,
+    )
     perturbed: str = setting(
         "", "Output of structviews perturb for the corpus: further positives, and hard negatives.", path=True
     )

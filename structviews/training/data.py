@@ -10,13 +10,16 @@ from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 import torch
 from torch import Tensor
 
 from structviews.batches.batch import Batch
 from structviews.batches.pairs import Pairs
 from structviews.batches.reader import CorpusReader, epoch_batches, held_out, indivisible, n_batches
+from structviews.corpus.layout import SURE
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.corpus.sentence import CONFIDENCE
 from structviews.errors import InputError
 from structviews.model import Model
 from structviews.pretrained.loading import Blueprint
@@ -92,6 +95,20 @@ class Step(NamedTuple):
     words: dict[str, np.ndarray]
 
 
+def confident(corpus: ParsedCorpus, least: float) -> np.ndarray:
+    """Which sentences ``(n,)`` have trees that the parser was sure of; InputError if the corpus does not say."""
+    if not least:
+        return np.ones(len(corpus), dtype=bool)
+    if SURE not in corpus.kept:
+        raise InputError(
+            f"min_confidence = {least:g}: {corpus.path} does not say how sure its parser was: parse the text again "
+            "with --confidence"
+        )
+    rows = [pc.list_flatten(table[SURE]).to_numpy().reshape(-1, len(CONFIDENCE)) for table in corpus.tables()]
+    means = np.concatenate(rows)[:, [name.endswith("mean") for name in CONFIDENCE]]
+    return (np.isnan(means) | (means >= least)).all(axis=1)
+
+
 class Data:
     """The sentences that a run trains and validates on, and this rank's batches of them.
 
@@ -133,7 +150,10 @@ class Data:
         # Some of the documents are held out.
         documents = indivisible(self.reader.documents(), self.reads_neighbours)
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
-        self.train_rows, self.held_out_rows = (np.flatnonzero(rows).astype(np.int32) for rows in (~chosen, chosen))
+        kept = confident(self.corpus, config.data.min_confidence)
+        self.train_rows, self.held_out_rows = (
+            np.flatnonzero(rows & kept).astype(np.int32) for rows in (~chosen, chosen)
+        )
         if len(self.train_rows) < 2:
             found = counted(len(self.train_rows), "training sentence")
             raise InputError(f"{config.data.corpus}: {found}: parse a larger corpus")

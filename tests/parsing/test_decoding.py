@@ -4,11 +4,11 @@ from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
-from decoding_oracle import arborescence, best_constituents, children, constituents, is_tree, spanning_tree
+from decoding_oracle import all_trees, arborescence, best_constituents, children, constituents, is_tree, spanning_tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from structviews.parsing.decoding import chu_liu_edmonds, cky, spanning_trees
+from structviews.parsing.decoding import chu_liu_edmonds, cky, marginals, spanning_trees
 
 SIZES, SEEDS = st.integers(1, 5), st.integers(0, 2**32 - 1)
 # Few distinct values make ties; the last range makes differences that only float64 holds.
@@ -24,6 +24,20 @@ def make(shape, values, rng):
     if values == "ties":
         return rng.integers(-1, 2, shape).astype(float)
     return rng.normal(size=shape) * {"normal": 1, "tiny": 1e-6, "large": 1e6}[values]
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.sampled_from([0, 1, 4]), SEEDS)
+def test_the_probability_of_an_arc_is_that_of_the_trees_that_have_it(lengths, scale, seed):
+    size = max(lengths) + 1
+    scores = scale * np.random.default_rng(seed).normal(size=(len(lengths), size, size))
+    found = marginals(scores, np.array(lengths))
+    for b, n in enumerate(lengths):
+        expected, sum_of_all = np.zeros((size, size)), 0.0
+        for heads in all_trees(n):
+            weight = np.exp(total(scores[b, : n + 1, : n + 1], np.array([0, *heads])))
+            expected[np.arange(1, n + 1), heads] += weight
+            sum_of_all += weight
+        np.testing.assert_allclose(found[b], expected / sum_of_all, rtol=1e-6, atol=1e-9)
 
 
 @settings(deadline=None, max_examples=60)

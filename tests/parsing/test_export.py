@@ -117,7 +117,7 @@ def test_the_files_are_what_others_expect(tmp_path):
     assert [(item.document, item.sentence) for item in read] == [(row.document, row.sentence) for row in rows]
     corpus = parsed([plain], tmp_path / "mine.parsed", longest=200)
     assert exported(corpus, tmp_path / "mine-too")[".conllu"] == mine
-    with pytest.raises(InputError, match=r"has the text of no files, but .*mine\.parsed has the text of conllu files"):
+    with pytest.raises(InputError, match=r"has only trees, but .*mine\.parsed has the text of conllu files"):
         merge([corpus, parsed([tmp_path / "out.conllu"], tmp_path / "b.parsed", longest=200)], tmp_path / "all", quiet)
 
 

@@ -9,7 +9,7 @@ from structviews.views import VIEWS
 NEEDED = {"corpus": "x.parsed", "views": ["dep", "const"]}
 # Every setting, away from its default, by table of the file.
 DATA = {"corpus": 'a "quoted" \\ Käfer \N{BIRD}\t.parsed', "out": "runs/x y", "init_from": "runs/ä", "held_out": 0.25}
-DATA |= {"perturbed": "y.parsed"}
+DATA |= {"perturbed": "y.parsed", "min_confidence": 0.5}
 VIEWS_OF = {"views": ("seq", "seq", "bow"), "hidden": 7, "initialisation": "he", "gate_bias": -1.5, "cut_off": 30}
 OBJECTIVE = {"context": 2, "self_score": "zero", "mask_duplicates": True, "critic": "bilinear"}
 WORDS = {"word_dim": 9, "word_init": 0.25, "vocabulary": 11}
