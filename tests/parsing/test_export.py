@@ -183,7 +183,7 @@ def test_brackets_that_are_no_whole_file_need_their_places(tmp_path):
     # The words and places are of our own making, and are not kept when they come back.
     assert files[".conllu"].startswith("# structviews:made = conllu\n")
     again = parsed([tmp_path / "out.conllu", tmp_path / "out.ptb"], tmp_path / "again.parsed")
-    assert again.texts == ["ptb"]
+    assert again.kept == ["ptb"]
     assert [replace(row, ptb=row.ptb.strip()) for row in again] == [replace(row, ptb=row.ptb.strip()) for row in both]
     assert again.skipped == both.skipped
 
