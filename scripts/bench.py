@@ -8,6 +8,7 @@ encode      sentences to vectors, beside transformers of published sizes
 busy        encoding, parsing and serving beside other programs that use all cores
 parsers     the built-in parser beside other libraries' parsers at published sizes
 attachment  parsers' attachment and rates on treebanks of Universal Dependencies
+calibration whether the built-in parser knows how sure it is, and the cost of saying so
 eval        the evaluation's classifiers beside scikit-learn
 loader      from a parsed corpus to batches, and its memory
 ranks       training in several processes, beside one with as many threads
@@ -25,7 +26,19 @@ from pathlib import Path
 
 # Works from a checkout, with only the dependencies of training installed.
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-NAMES = ("train", "encode", "busy", "parsers", "attachment", "eval", "loader", "ranks", "serve", "states")
+NAMES = [
+    "train",
+    "encode",
+    "busy",
+    "parsers",
+    "attachment",
+    "calibration",
+    "eval",
+    "loader",
+    "ranks",
+    "serve",
+    "states",
+]
 
 
 def main() -> None:

@@ -30,6 +30,9 @@ MODEL_FOLDER = Path(__file__).parent.parent / "models" / "builtin"
 FILES = ("model.safetensors", "model.json", "model.sha256")
 # Padded words per batch: enough for efficient matrix products, few enough for similar sentence lengths.
 BATCH_WORDS = 1024
+# What scores of heads and of labels are divided by for the confidence, which would be too high otherwise (temperature
+# scaling, Guo et al. 2017): the best for GUM's development part.
+HEADS_TEMPERATURE, LABELS_TEMPERATURE = 2.25, 1.5
 
 
 class ParserSettings(TypedDict):
@@ -204,7 +207,7 @@ class BuiltinParser:
         sentence, word = np.nonzero(np.arange(1, heads.shape[1]) <= lengths[:, None])
         flat_heads = heads[sentence, word + 1]
         if self.confidence:
-            found = marginals(arc_scores, lengths)[sentence, word + 1, flat_heads]
+            found = marginals(arc_scores / HEADS_TEMPERATURE, lengths)[sentence, word + 1, flat_heads]
             sure[:] = product_and_mean(found, sentence, lengths)
         first = sentence * heads.shape[1]
         arcs = [
@@ -241,7 +244,7 @@ class BuiltinParser:
         scores = self.network.spans(posts, *spans).float()
         labels[labelled] = scores[:, 1:].argmax(dim=-1).numpy() + 1
         if self.confidence:
-            probabilities = scores.softmax(dim=-1)[:, 1:].amax(dim=-1).numpy()
+            probabilities = (scores / LABELS_TEMPERATURE).softmax(dim=-1)[:, 1:].amax(dim=-1).numpy()
             own = sentence[labelled]
             sure[:] = product_and_mean(probabilities, own, np.bincount(own, minlength=len(lengths)))
         return trees.left, trees.right, labels[: len(word)], labels[len(word) :]

@@ -7,7 +7,7 @@ from shell import fails
 from tiny_parsers import sentences
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.parsing.backends.builtin import BuiltinParser
+from structviews.parsing.backends.builtin import HEADS_TEMPERATURE, LABELS_TEMPERATURE, BuiltinParser
 from structviews.parsing.decoding import marginals
 from structviews.parsing.parser import Options
 from structviews.parsing.specification import load
@@ -37,10 +37,10 @@ def test_it_is_the_product_and_the_mean_of_the_probabilities_of_a_trees_choices(
         seen.clear()
         (tree,) = parser.parse([sentence.tokens])
         n, (outputs,) = len(tree.tokens), seen
-        arcs = marginals(outputs.arcs.float().numpy(), np.array([n]))[0]
+        arcs = marginals(outputs.arcs.float().numpy() / HEADS_TEMPERATURE, np.array([n]))[0]
         heads = [arcs[word, head] for word, head in enumerate(tree.heads, 1)]
         spans = torch.tensor([(start, end) for start, end, _ in tree.spans()])
-        scores = parser.network.spans(outputs.posts, *spans.T).softmax(dim=1)
+        scores = (parser.network.spans(outputs.posts, *spans.T) / LABELS_TEMPERATURE).softmax(dim=1)
         names = parser.settings["labels"]
         labels = [float(scores[i, names.index(label)]) for i, (*_, label) in enumerate(tree.spans())]
         expected = [np.prod(heads), np.mean(heads), np.prod(labels), np.mean(labels)]

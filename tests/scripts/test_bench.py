@@ -78,6 +78,7 @@ PARTS = [
     ("loader", "--rows 300 --batch-size 16", "sentences_per_cpu_second", ""),
     ("parsers", "x.txt --parsers spacy --tiny --sentences 6 --rounds 1", "parsers", "| builtin |"),
     ("attachment", "t.conllu --rounds 1", "builtin", "| builtin |"),
+    ("calibration", "t.conllu --rounds 1", "cost", "Time with confidence"),
     ("eval", "--senteval senteval --dim 6 --threads 1 --quick", "tasks", "| scikit-learn"),
     ("states", "--corpus x.parsed --layers 1 --dim 64 --sentences 20", "rates", ""),
 ]
