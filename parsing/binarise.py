@@ -13,6 +13,7 @@ trees from dependencies instead.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from math import nan
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -206,14 +207,16 @@ def headed(sentence: ParsedSentence) -> ParsedSentence:
             split, start, end = max(start, first), min(start, first), max(end, last)
             nodes.append((end, -start, split, sentence.relations[word - 1].partition(":")[0]))
         bounds[head] = start, end
+    nodes.sort()  # in post-order
     number = {(word - 1, word): word - 1 for word in downwards}
     left, right = [], []
-    for node, (end, start, split, _) in enumerate(sorted(nodes), n):  # in post-order
+    for node, (end, start, split, _) in enumerate(nodes, n):
         left.append(number[-start, split])
         right.append(number[split, end])
         number[-start, end] = node
-    labels = ("",) * n + tuple(label for *_, label in sorted(nodes)) if nodes else ("root",)
-    return replace(sentence, left=tuple(left), right=tuple(right), labels=labels)
+    labels = ("",) * n + tuple(label for *_, label in nodes) if nodes else ("root",)
+    sure = sentence.confidence and (*sentence.confidence[:2], nan, nan)  # none of these labels
+    return replace(sentence, left=tuple(left), right=tuple(right), labels=labels, confidence=sure)
 
 
 def projective(heads: Sequence[int]) -> list[int]:

@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from structviews.runtime.arrays import Array
+
 # Score of an edge that no tree may have; every word can attach to the root, so there is always an alternative.
 FORBIDDEN = -np.inf
 
 
-def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def spanning_trees(scores: Array, lengths: Array) -> Array:
     """Best single-root dependency tree for each sentence: ``(B, L)`` heads; column 0 and padding hold 0.
 
     ``scores[b, d, h] (B, L, L)`` are of head ``h`` for word ``d``, 0 = root; ``lengths (B,)`` are numbers of words.
@@ -29,16 +31,15 @@ def spanning_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     one_root = ((heads == 0) & words).sum(axis=1) == 1
     hard = np.flatnonzero(~(one_root & ~_ends(heads).any(axis=1)))
     if len(hard):
-        heads[hard] = single_root_trees(scores[hard], lengths[hard])
+        heads[hard] = single_root_trees(scores[hard], words[hard])
     return heads
 
 
-def marginals(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The probability of each arc in a random tree with one root: ``(B, L, L)``, float64; arguments as in
-    ``spanning_trees``.
+def marginals(scores: Array, lengths: Array) -> Array:
+    """The probability ``(B, L, L)``, float64, of each arc in a random tree, for arguments as in ``spanning_trees``.
 
-    A tree's probability is proportional to the exponential of its arcs' scores (Koo et al. 2007, section 3.2, by the
-    matrix-tree theorem).
+    A tree has one root, and a probability proportional to the exponential of its arcs' scores (Koo et al. 2007, section
+    3.2, by the matrix-tree theorem).
     """
     positions = np.arange(scores.shape[1])
     forbidden = (positions > lengths[:, None, None]) | (positions == positions[:, None])
@@ -53,15 +54,15 @@ def marginals(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     laplacian[:, diagonal, diagonal] = np.where(padding, 1, arcs.sum(axis=2))
     laplacian[:, 0] = root
     inverse = np.linalg.inv(laplacian)
-    of_word, of_head = inverse[:, diagonal, diagonal].copy(), inverse.copy()
-    of_word[:, 0] = of_head[:, :, 0] = 0
-    found = np.zeros((*scores.shape[:2], len(positions)))
-    found[:, :, 0] = root * inverse[:, :, 0]
-    found[:, :, 1:] = arcs * (of_word[:, :, None] - of_head)
-    return np.concatenate([np.zeros((len(scores), 1, len(positions))), found], axis=1)
+    found = np.zeros((len(scores), len(positions), len(positions)))
+    found[:, 1:, 0] = root * inverse[:, :, 0]
+    of_word = inverse[:, diagonal, diagonal]
+    of_word[:, 0] = inverse[:, :, 0] = 0
+    found[:, 1:, 1:] = arcs * (of_word[:, :, None] - inverse)
+    return found
 
 
-def _ends(heads: np.ndarray) -> np.ndarray:
+def _ends(heads: Array) -> Array:
     """The node reached by following heads ``(B, L)`` for at least L steps: 0, or a node on a cycle."""
     first = heads.shape[1] * np.arange(len(heads))[:, None]
     ends = (first + heads).ravel()
@@ -72,32 +73,27 @@ def _ends(heads: np.ndarray) -> np.ndarray:
     return ends.reshape(heads.shape) - first
 
 
-def single_root_trees(scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Heads ``(B, L)`` of the best trees in which the root has exactly one child.
+def single_root_trees(scores: Array, words: Array) -> Array:
+    """Heads ``(B, L)`` of the best trees in which the root has exactly one child; ``words (B, L)`` is true at words.
 
     Lowering the scores of all root edges equally does not change the ranking of trees with one root edge. So if the
     best tree has several root edges, their scores are lowered further and further until it has one. (Lowering them
     by a large amount at once would also work, but without good root edges nearly every word is part of a cycle.)
-    Arguments as in ``spanning_trees``; the scores of edges between different words are finite.
+    Scores as in ``spanning_trees``: of edges between different words finite, and ``FORBIDDEN`` where padding is a head.
     """
-    scores = np.array(scores, dtype=np.float64)
-    positions = np.arange(scores.shape[1])
-    words = (positions > 0) & (positions <= lengths[:, None])
-    padding = positions > lengths[:, None]
-    # Padding attaches to the root and is never a head.
-    scores[padding] = FORBIDDEN
-    scores[padding, 0] = 0
-    np.moveaxis(scores, 2, 1)[padding] = FORBIDDEN
+    scores = scores.astype(np.float64)
+    scores[~words] = FORBIDDEN
+    scores[~words, 0] = 0  # padding attaches to the root
     heads = chu_liu_edmonds(scores)
     step = 1.0
     while len(several := np.flatnonzero(((heads == 0) & words).sum(axis=1) > 1)):
         scores[several, :, 0] -= step * words[several]
         heads[several] = chu_liu_edmonds(scores[several])
         step *= 2
-    return np.where(padding, 0, heads)
+    return heads
 
 
-def chu_liu_edmonds(scores: np.ndarray) -> np.ndarray:
+def chu_liu_edmonds(scores: Array) -> Array:
     """Heads ``(B, L)`` of the maximum spanning arborescences rooted at 0, for scores as in ``spanning_trees``.
 
     While the best heads of a sentence contain a cycle, one of its cycles is contracted, in all such
@@ -105,8 +101,9 @@ def chu_liu_edmonds(scores: np.ndarray) -> np.ndarray:
     """
     scores = scores.copy()
     scores[:, np.arange(scores.shape[1]), np.arange(scores.shape[1])] = FORBIDDEN
-    undoing: list[Callable[[np.ndarray], None]] = []
-    heads = _best_heads(scores)
+    scores[:, 0] = FORBIDDEN
+    undoing: list[Callable[[Array], None]] = []
+    heads: Array = scores.argmax(axis=2)  # 0 for the root, which has no scores
     rows = np.arange(len(scores))
     while True:
         ends = _ends(heads[rows]).max(axis=1, initial=0)
@@ -115,21 +112,13 @@ def chu_liu_edmonds(scores: np.ndarray) -> np.ndarray:
             break
         scores[rows], undo = _contract(scores[rows], rows, heads[rows], node)
         undoing.append(undo)
-        heads[rows] = _best_heads(scores[rows])
+        heads[rows] = scores[rows].argmax(axis=2)
     for undo in reversed(undoing):
         undo(heads)
     return heads
 
 
-def _best_heads(scores: np.ndarray) -> np.ndarray:
-    heads: np.ndarray = scores.argmax(axis=2)
-    heads[:, 0] = 0
-    return heads
-
-
-def _contract(
-    scores: np.ndarray, rows: np.ndarray, heads: np.ndarray, node: np.ndarray
-) -> tuple[np.ndarray, Callable[[np.ndarray], None]]:
+def _contract(scores: Array, rows: Array, heads: Array, node: Array) -> tuple[Array, Callable[[Array], None]]:
     """Contract the cycle through ``node`` into one node, in each of R sentences, whose indices are ``rows``.
 
     The best edge into the cycle replaces one of the cycle's edges, and each outside node takes the best of
@@ -147,7 +136,7 @@ def _contract(
     out_of = np.where(inside[:, None, :], scores, FORBIDDEN)
     enter, leave = into.argmax(axis=1), out_of.argmax(axis=2)
 
-    def undo(found: np.ndarray) -> None:
+    def undo(found: Array) -> None:
         now = found[rows]
         entered = now[each, node]
         now = np.where(now == node[:, None], leave, now)
@@ -167,16 +156,16 @@ class BinaryTrees(NamedTuple):
     In a sentence, words are the nodes ``0 .. n_b - 1`` and internal nodes ``n_b .. 2 n_b - 2``.
     """
 
-    sentence: np.ndarray
-    start: np.ndarray  # its first word
-    split: np.ndarray  # the first word of its right child
-    end: np.ndarray  # the word after its last
-    left: np.ndarray  # its children
-    right: np.ndarray
-    whole: np.ndarray  # whether it is a right child or the root, and therefore a constituent
+    sentence: Array
+    start: Array  # its first word
+    split: Array  # the first word of its right child
+    end: Array  # the word after its last
+    left: Array  # its children
+    right: Array
+    whole: Array  # whether it is a right child or the root, and therefore a constituent
 
 
-def cky(scores: np.ndarray, lengths: np.ndarray) -> BinaryTrees:
+def cky(scores: Array, lengths: Array) -> BinaryTrees:
     """Best n-ary tree for each sentence, as a left-factored binary tree.
 
     Spans that are not constituents may only be left children, as in left factoring

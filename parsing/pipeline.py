@@ -19,7 +19,7 @@ from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 from rich.console import Console
@@ -32,9 +32,9 @@ from structviews.parsing.engines import EngineName, open_engine
 from structviews.parsing.parser import Unparsed
 from structviews.parsing.sources import Source, Work
 from structviews.runtime.documents import parse_json, read_sealed, write_json
-from structviews.runtime.files import creating, write_bytes
+from structviews.runtime.files import creating, write_whole
 from structviews.runtime.processes import Engine
-from structviews.runtime.terminal import Bar, Terminal, rate_bar, say
+from structviews.runtime.terminal import Bar, Terminal, say
 
 # Small enough that a few workers finish a corpus of 10,000 sentences at about the same time and lose
 # little when killed; large enough to form batches of sentences of similar length.
@@ -64,7 +64,7 @@ def parse_corpus(
     if engine == "local" and workers and workers > 1:
         workers = max(1, len(list(islice(cut(source.sentences(), sentences_per_shard), workers))))
     with (
-        rate_bar(console or Terminal(quiet=True), "parsing", "lines") as bar,
+        Bar(console or Terminal(quiet=True), "parsing", "lines") as bar,
         open_engine(engine, source.work, workers=workers, address=address) as workforce,
     ):
         bar.stage("loading the parser")
@@ -78,7 +78,7 @@ def parse_corpus(
             if there:
                 check_same(out, ParsedCorpus.open(out).manifest, job)
             elif (out / layout.JOB).exists():
-                check_same(out, read_sealed(out / layout.JOB, Job, f"delete {out} to start over"), job)
+                check_same(out, read_sealed(out / layout.JOB, dict[str, Any], f"delete {out} to start over"), job)
             elif any(not path.name.startswith(".") for path in out.iterdir()):
                 raise InputError(f"{out} holds other files: choose another folder with --out")
             else:
@@ -101,14 +101,6 @@ def parse_corpus(
                 out.rmdir()
                 raise InputError(f"no sentence could be parsed: {summary(corpus)}")
     return corpus, there
-
-
-class Job(TypedDict):
-    """What an unfinished corpus says of its job; further keys differ between sources."""
-
-    format: str
-    format_version: int
-    settings: dict[str, Any]
 
 
 def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
@@ -187,7 +179,7 @@ def make_shards(source: Source, out: Path, engine: Engine, job: dict[str, Any], 
                     journal.write(json.dumps(entry) + "\n")
                     journal.flush()
                     os.fsync(journal.fileno())
-                write_bytes(out / entry["name"], future.result())
+                write_whole(out / entry["name"], future.result())
             progress.finish(pending.pop(future))
 
     number = last_line = 0
@@ -232,7 +224,7 @@ def finished_shards(out: Path) -> dict[str, ShardEntry]:
             except DamagedCorpus as damage:
                 warnings.warn(f"{out}: {damage.fault}: it is parsed again", stacklevel=2)
     # Whole lines only, as more will follow.
-    write_bytes(journal, "".join(json.dumps(entry) + "\n" for entry in sound.values()).encode())
+    write_whole(journal, "".join(json.dumps(entry) + "\n" for entry in sound.values()).encode())
     return sound
 
 
@@ -257,7 +249,7 @@ def parse_shard(work: Work, job: dict[str, Any], sentences: Sequence[Any]) -> pa
             skipped.append(layout.Skipped(*location, tree.reason, **texts))
         else:
             rows.append(layout.Row(*location, tree, **texts))
-    return layout.encode_shard(rows, skipped, form)
+    return layout.encode_shard(layout.batch_of(rows, form), skipped, form)
 
 
 @cache
@@ -277,7 +269,7 @@ def check_unchanged(source: Source, out: Path) -> None:
 
 def summary(corpus: ParsedCorpus) -> str:
     """The number of skipped sentences by reason, and of repaired lines by kind, in one line."""
-    counts = layout.reasons(corpus.skipped)
+    counts = Counter(skip.reason for skip in corpus.skipped)
     skipped = f"{sum(counts.values()):,} skipped: {listed(counts)}" if counts else "none skipped"
     repaired = corpus.manifest.get("repaired")
     return f"{skipped}, lines repaired: {listed(repaired)}" if repaired else skipped

@@ -3,7 +3,7 @@
 Inputs of a product are represented as ``scale * (level - zero)`` with integer levels in 0 .. 255. Scale and zero
 point follow from the range measured on real sentences (``measured``), not from the batch, so a sentence's
 values do not depend on the rest of its batch. Weights are integers in -127 .. 127 with one scale per output
-(Jacob et al. 2018), see ``largest``. Sums use 32 bits; everything but products stays in single precision.
+(Jacob et al. 2018). Sums use 32 bits; everything but products stays in single precision.
 
 Shapes as in ``neural``.
 """
@@ -68,22 +68,16 @@ def in_rows(x: Tensor) -> Tensor:
     return F.pad(rows, (0, 0, 0, further)) if further else rows
 
 
-def largest(weight: Tensor) -> Tensor:
-    """For each output of ``weight (outputs, inputs)`` its largest number, or what two of the same sign have together.
-
-    Without instructions for bytes, a CPU adds the products of inputs 2k and 2k + 1 in 16 bits. With at most 128 for the
-    two weights they fit, so results are the same on every CPU.
-    """
-    pairs = F.pad(weight, (0, weight.shape[1] % 2)).unflatten(1, (-1, 2))
-    return torch.maximum(pairs.clamp_min(0).sum(dim=2), pairs.clamp_max(0).sum(dim=2).neg()).amax(dim=1)
-
-
 class QuantisedLinear:
     """A linear layer in 8 bits: its ``weight (outputs, inputs)``, its bias, if any, and the grid of its inputs."""
 
     def __init__(self, weight: Tensor, bias: Tensor | None, grid: Grid):
         self.bias, self.grid = bias, grid
-        self.scales = (largest(weight) / (PAIR - 1)).clamp_min(1e-12)
+        # Without instructions for bytes, a CPU adds the products of inputs 2k and 2k + 1 in 16 bits. They fit if two
+        # weights of one sign have at most 128 together, so results are the same on every CPU.
+        pairs = F.pad(weight, (0, weight.shape[1] % 2)).unflatten(1, (-1, 2))
+        sums = torch.maximum(pairs.clamp_min(0).sum(dim=2), pairs.clamp_max(0).sum(dim=2).neg())
+        self.scales = (sums.amax(dim=1) / (PAIR - 1)).clamp_min(1e-12)
         integers = (weight / self.scales[:, None]).round().to(torch.int8).contiguous()
         # PyTorch has no public API for these products; torch.compile uses the same operators.
         self.packed = torch.ops.onednn.qlinear_prepack(integers, None)
@@ -144,23 +138,18 @@ class QuantisedBlock:
         gated = F.glu(self.gate.product(levels(torch.layer_norm(x, dim, *self.before_gate))))
         if len(padding):
             gated.index_fill_(0, padding, 0)
-        mixed = F.silu(convolved(gated[:count].view(*shape, -1), self.taps, self.bias), inplace=True)
-        x = self.mix.product(in_rows(self.mix.grid(mixed))).add_(x)
+        # Neighbours' numbers are added for a sentence in half the time of PyTorch's convolution, which lays out inputs
+        # and weights anew.
+        gated, middle, n = gated[:count].view(*shape, -1), len(self.taps) // 2, shape[1]
+        mixed = torch.addcmul(self.bias, gated, self.taps[middle])
+        for k in range(1, min(middle + 1, n)):
+            mixed.narrow(1, k, n - k).addcmul_(gated.narrow(1, 0, n - k), self.taps[middle - k])
+            mixed.narrow(1, 0, n - k).addcmul_(gated.narrow(1, k, n - k), self.taps[middle + k])
+        x = self.mix.product(in_rows(self.mix.grid(F.silu(mixed, inplace=True)))).add_(x)
         qkv = self.qkv.product(levels(torch.layer_norm(x, dim, *self.before_qkv)))[:count].view(*shape, -1)
         x = self.attend.product(in_rows(self.attend.grid(neural.attended(qkv, hidden, self.n_heads)))).add_(x)
         inner = self.first.product(levels(torch.layer_norm(x, dim, *self.before_first)), gelu=self.last.grid)
         return self.last.product(inner).add_(x)
-
-
-def convolved(x: Tensor, taps: Sequence[Tensor], bias: Tensor) -> Tensor:
-    """Convolve the words of ``x (B, n, D)`` by taps ``(D,)``, one for each neighbour and for the word itself."""
-    # For a sentence in half the time of PyTorch's convolution, which lays out inputs and weights anew.
-    middle, n = len(taps) // 2, x.shape[1]
-    out = torch.addcmul(bias, x, taps[middle])
-    for k in range(1, min(middle + 1, n)):
-        out.narrow(1, k, n - k).addcmul_(x.narrow(1, 0, n - k), taps[middle - k])
-        out.narrow(1, 0, n - k).addcmul_(x.narrow(1, k, n - k), taps[middle + k])
-    return out
 
 
 def bilinear(weight: Tensor, grid: Grid) -> QuantisedLinear:

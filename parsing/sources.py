@@ -47,7 +47,6 @@ class ParseText:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "factories", factories(self.parser))
-        check_limit(self.max_tokens)
 
     def __call__(self, sentences: Sequence[text.RawSentence]) -> list[ParsedSentence | Unparsed]:
         """The sentences' trees in order, or why there are none."""
@@ -117,12 +116,6 @@ def limited(sentence: T, tokens: Sequence[str], max_tokens: int) -> T | Unparsed
     return Unparsed(f"more than {max_tokens} tokens") if len(tokens) > max_tokens else sentence
 
 
-def check_limit(max_tokens: int) -> None:
-    """Raise InputError if a corpus cannot hold sentences of this length."""
-    if not 1 <= max_tokens <= MOST_TOKENS:
-        raise InputError(f"--max-tokens {max_tokens}: give a number from 1 to {MOST_TOKENS}")
-
-
 # A parser is loaded once per process.
 loaded = cache(load)
 
@@ -157,6 +150,8 @@ def open_source(
     the words of a ``tokenised`` text are separated by white space. Sentences longer than ``max_tokens`` are skipped,
     and, unless it is ``strict``, those that the parser fails on.
     """
+    if not 1 <= max_tokens <= MOST_TOKENS:
+        raise InputError(f"--max-tokens {max_tokens}: give a number from 1 to {MOST_TOKENS}")
     of_treebank = parser in (TREEBANK, f"{TREEBANK}+{HEADS}")
     if not of_treebank and TREEBANK in parser.split("+"):
         raise InputError(
@@ -260,7 +255,6 @@ class TreebankSource:
         self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language, parser: str = TREEBANK
     ) -> None:
         check_files(paths)
-        check_limit(max_tokens)
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
         self.work = TakeTrees(max_tokens, language, parser)

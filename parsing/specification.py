@@ -61,7 +61,18 @@ class Guarded:
         """Parse sentences in order; where there are no trees, the result is the reason."""
         parse = partial(self._in_batches, self.parser.parse, most=self.batch_tokens)
         answers = of_fit(parse, [unfit(tokens) or tokens for tokens in sentences])
-        return [self._checked(*each) for each in zip(sentences, answers, strict=True)]
+        for i, (tokens, answer) in enumerate(zip(sentences, answers, strict=True)):
+            if isinstance(answer, Unparsed):
+                continue
+            if not isinstance(answer, ParsedSentence):
+                answers[i] = Fault(f"{self.name} returned {type(answer).__name__} instead of a sentence")
+            elif answer.tokens != tuple(tokens):
+                answers[i] = Fault(f"{self.name} returned different tokens")
+            else:
+                there = {DEPENDENCY: answer.has_dependencies, CONSTITUENCY: answer.has_constituents}
+                if missing := sorted(kind for kind in self.kinds if not there[kind]):
+                    answers[i] = Fault(f"{self.name} returned no {' and no '.join(missing)} tree")
+        return answers
 
     def _tokenise(self, texts: Sequence[str]) -> list[tuple[str, ...] | Unparsed]:
         parser = cast(Tokeniser, self.parser)
@@ -104,17 +115,6 @@ class Guarded:
         if "torch" in sys.modules:
             sys.modules["torch"].cuda.empty_cache()
         return Fault(f"{self.name} ran out of memory")
-
-    def _checked(self, tokens: Tokens, answer: ParsedSentence | Unparsed) -> ParsedSentence | Unparsed:
-        if isinstance(answer, Unparsed):
-            return answer
-        if not isinstance(answer, ParsedSentence):
-            return Fault(f"{self.name} returned {type(answer).__name__} instead of a sentence")
-        if answer.tokens != tuple(tokens):
-            return Fault(f"{self.name} returned different tokens")
-        there = {DEPENDENCY: answer.has_dependencies, CONSTITUENCY: answer.has_constituents}
-        missing = self.kinds - {kind for kind, has in there.items() if has}
-        return Fault(f"{self.name} returned no {' and no '.join(sorted(missing))} tree") if missing else answer
 
 
 def unfit(tokens: Tokens) -> Unparsed | None:
@@ -191,14 +191,15 @@ class Headed:
         return of_fit(partial(map, headed), self.parser.parse(sentences))
 
 
-Factories = tuple[Callable[..., Any] | None, ...]
+# Name, argument and factory of each backend.
+Factories = tuple[tuple[str, str, Callable[..., Any] | None], ...]
 
 
 def factories(specification: str) -> Factories:
-    """The factory of each backend of a specification, or None where it is not yet loaded.
+    """The backends of a specification, without the factory of one that is not yet loaded.
 
     Sent along to worker processes, where what a script has registered is not. Raises InputError if a backend does not
-    exist, or there are more than two.
+    exist, there are more than two, or constituents would come from two sources.
     """
     names = specification.removesuffix(f"+{HEADS}").split("+")
     if HEADS in names:
@@ -207,15 +208,15 @@ def factories(specification: str) -> Factories:
         raise InputError(
             f"{specification!r} names {len(names)} parsers: give one, or one for dependencies + one for constituents"
         )
-    return tuple(PARSERS.if_loaded(backend_of(name)[0]) for name in names)
-
-
-def backend_of(name: str) -> tuple[str, str]:
-    """The backend and the argument of ``NAME[:ARGUMENT]``, or of the folder of a parser that was trained here."""
-    backend, _, argument = name.partition(":")
-    return (
-        ("builtin", name) if (Path(name) / "model.json").is_file() and backend not in PARSERS else (backend, argument)
-    )
+    if len(names) > 1 and specification.endswith(f"+{HEADS}"):
+        raise InputError(f"--parser {specification}: constituents come from {names[1]}: leave out +{HEADS}")
+    found = []
+    for name in names:
+        backend, _, argument = name.partition(":")
+        if (Path(name) / "model.json").is_file() and backend not in PARSERS:  # the folder of a parser that was trained
+            backend, argument = "builtin", name
+        found.append((backend, argument, PARSERS.if_loaded(backend)))
+    return tuple(found)
 
 
 def load(specification: str, options: Options = DEFAULTS, known: Factories | None = None) -> Parser:
@@ -230,15 +231,13 @@ def load(specification: str, options: Options = DEFAULTS, known: Factories | Non
         check_device(options.device)
     if options.models and not options.models.is_dir():
         raise InputError(f"--models {options.models}: no such folder: give the one that holds the parsers' models")
-    names, adds_heads = specification.removesuffix(f"+{HEADS}").split("+"), specification.endswith(f"+{HEADS}")
-    wanted = [frozenset({kind}) for kind in KINDS][: len(names)] if adds_heads or len(names) > 1 else [options.wanted]
+    adds_heads = specification.endswith(f"+{HEADS}")
+    wanted = [frozenset({kind}) for kind in KINDS] if adds_heads or len(known) > 1 else [options.wanted]
     parsers = []
-    for name, factory, kinds in zip(names, known, wanted, strict=True):
-        backend, argument = backend_of(name)
+    for (backend, argument, factory), kinds in zip(known, wanted, strict=False):
+        name = f"{backend}:{argument}" if argument else backend
         parser = (factory or PARSERS[backend])(argument, replace(options, wanted=kinds))
         if options.confidence and not getattr(parser, "confidence", False):
             raise InputError(f"--confidence: {name} does not say how sure it is: leave it out, or choose builtin")
-        parsers.append(Guarded(parser, f"{backend}:{argument}" if argument else backend, options.language))
-    if adds_heads and len(parsers) > 1:
-        raise InputError(f"--parser {specification}: constituents come from {names[1]}: leave out +{HEADS}")
+        parsers.append(Guarded(parser, name, options.language))
     return Headed(*parsers) if adds_heads else Combination(*parsers) if len(parsers) > 1 else parsers[0]

@@ -6,7 +6,6 @@ Equal sentences give equal bytes.
 
 from collections.abc import Sequence
 from html import escape
-from operator import methodcaller
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,7 +81,7 @@ def write_svg(path: Path, sentences: Sequence[Chosen]) -> list[Path]:
         if path.suffix != ".svg":
             path.mkdir(parents=True, exist_ok=True)
         for file, page in pages.items():
-            write_output(file, methodcaller("write", svg(page).encode()))
+            write_output(file, svg(page).encode())
     except OSError as error:
         raise InputError(f"--svg {path} cannot be written ({error.strerror}): choose another path") from None
     return list(pages)
@@ -224,13 +223,18 @@ def drawn_arc(arc: Arc, x: Sequence[float], base: float, top: float) -> str:
 
 
 def constituency_trees(sentence: ParsedSentence) -> list[Picture]:
-    """Draw the n-ary and the binarised tree, side by side unless that is too wide."""
-    mirrored = reads_right_to_left(sentence.tokens)
-    pictures = [
-        stacked([title("constituency tree"), bracket_tree(unbinarise(sentence), mirrored)]),
-        stacked([title("binarised, level by level"), bracket_tree(binary_tree(sentence), mirrored, levels=True)]),
-    ]
+    """Draw the n-ary and the binarised tree under their titles, side by side unless that is too wide."""
+    pictures = [stacked([title(name), tree]) for name, tree in titled_trees(sentence)]
     return [beside(pictures)] if sum(picture.width for picture in pictures) <= BESIDE else pictures
+
+
+def titled_trees(sentence: ParsedSentence) -> list[tuple[str, Picture]]:
+    """Titles and drawings of the n-ary and the binarised tree."""
+    mirrored = reads_right_to_left(sentence.tokens)
+    return [
+        ("constituency tree", bracket_tree(unbinarise(sentence), mirrored)),
+        ("binarised, level by level", bracket_tree(binary_tree(sentence), mirrored, levels=True)),
+    ]
 
 
 def bracket_tree(tree: Tree, mirrored: bool, levels: bool = False) -> Picture:

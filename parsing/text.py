@@ -160,7 +160,10 @@ def survey(path: Path, name: str) -> Survey:
     if blank:
         raise InputError(f"{name} {'holds only blank lines' if size else 'is empty'}: give a text with sentences")
     lines += not last.endswith(b"\n")
-    return Survey(path, name, digest.hexdigest(), size, lines, guess_layout(path), state)
+    with open_text(path) as text:
+        head = [line for _, line in islice(numbered_lines(text), HEAD_LINES) if line.strip()]
+    guess: Layout = "prose" if sum(map(ends_inside, head)) > PROSE_SHARE * len(head) else "lines"
+    return Survey(path, name, digest.hexdigest(), size, lines, guess, state)
 
 
 def file_state(path: Path) -> tuple[int, ...]:
@@ -179,13 +182,6 @@ def open_bytes(path: Path) -> pa.NativeFile:
 def open_text(path: Path) -> io.TextIOWrapper:
     """Open a text as a character stream; only a line feed ends a line, and a byte-order mark is dropped."""
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="\n")
-
-
-def guess_layout(path: Path) -> Layout:
-    """``prose`` if sentences end in the middle of many of the first lines, else ``lines``."""
-    with open_text(path) as stream:
-        head = [text for _, text in islice(numbered_lines(stream), HEAD_LINES) if text.strip()]
-    return "prose" if sum(map(ends_inside, head)) > PROSE_SHARE * len(head) else "lines"
 
 
 def ends_inside(line: str) -> bool:
@@ -209,8 +205,10 @@ def read_sentences(
     fix: RepairLine = (lambda line, text: text) if tokenised else repairs or Repairs(language)
     document = position = 0
     with open_text(path) as stream:
-        paragraph = Paragraph(tokenised, language)
-        found = read_lines(stream, fix) if layout == "lines" else read_prose(stream, paragraph, fix)
+        found = read_prose(stream, Paragraph(tokenised, language), fix)
+        if layout == "lines":  # one that was truncated must not become short enough to be a sentence
+            lines = numbered_lines(stream)
+            found = ((line, (raw if len(raw) > MAX_CHARACTERS else fix(line, raw)).strip()) for line, raw in lines)
         for line, text in found:
             if text:
                 yield RawSentence(document, position, line, text)
@@ -227,15 +225,8 @@ def numbered_lines(stream: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
             pass
 
 
-def read_lines(stream: io.TextIOWrapper, fix: RepairLine) -> Iterator[tuple[int, str]]:
-    """Yield the sentences of a text with one per line, each with its line; the empty ones end documents."""
-    for line, raw in numbered_lines(stream):
-        # One that was truncated must not become short enough to be a sentence.
-        yield line, (raw if len(raw) > MAX_CHARACTERS else fix(line, raw)).strip()
-
-
 def read_prose(stream: io.TextIOWrapper, paragraph: "Paragraph", fix: RepairLine) -> Iterator[tuple[int, str]]:
-    """As ``read_lines``, of running text; the module docstring defines paragraphs and documents."""
+    """Yield the sentences of running text with their lines; an empty one ends a document, see the module docstring."""
     blank_lines = last_line = 0
     line = 1
     for raw in chain(iter(partial(stream.readline, PIECE_CHARACTERS), ""), [""]):  # empty at the end

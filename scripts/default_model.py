@@ -43,6 +43,7 @@ from structviews.runtime.wording import duration
 from structviews.training.baselines import RANDOM, make_baseline
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
 from structviews.words.sub_words import quantise
+from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import Vocabulary
 
 
@@ -289,8 +290,9 @@ def pack(run: Path, out: Path, words: int) -> list[str]:
 
 def _keep_sub_words(vectors: RunVectors | None, folder: Path, about: dict[str, Any]) -> list[str]:
     """Store the sub-words of a run's file in a packed run, and say so ``about`` its vectors; return notes."""
-    if vectors and vectors.sub_words:
-        save_sub_words(folder, vectors.sub_words)
+    file = WordVectors.open(vectors.path) if vectors and vectors.available else None
+    if file and file.sub_words:
+        save_sub_words(folder, file.sub_words)
         about["sub_words"] = True
     if vectors is None or vectors.available:
         return []

@@ -75,7 +75,7 @@ def draw_terminal(name: str, commands: list[str], folder: Path) -> None:
         console.print(Text(f"$ structviews {command}", style="bold"))
         console.print(Text.from_ansi(printed(command, folder)))
     svg = console.export_svg(title="", theme=THEME, code_format=SVG, unique_id=name)
-    write_output(IMAGES / f"{name}.svg", lambda file: file.write(svg.encode()))
+    write_output(IMAGES / f"{name}.svg", svg.encode())
 
 
 def printed(command: str, folder: Path) -> str:

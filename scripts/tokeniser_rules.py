@@ -14,7 +14,7 @@ from spacy.tokenizer import Tokenizer
 
 from structviews.parsing.tokenising import RULES, RulesFile
 from structviews.runtime.documents import write_json
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import write_whole
 
 
 def exported() -> RulesFile:
@@ -50,7 +50,7 @@ def main() -> None:
     """Write the rules and the licence."""
     write_json(RULES, exported(), sealed=False)
     (licence,) = (path for path in distribution("spacy").files or () if path.name == "LICENSE")
-    write_bytes(RULES.with_name("LICENSE"), licence.read_binary())
+    write_whole(RULES.with_name("LICENSE"), licence.read_binary())
 
 
 if __name__ == "__main__":

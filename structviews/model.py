@@ -33,7 +33,6 @@ from structviews.words import FIXED
 from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import VIEWS_OWN
 
-NONE_ENCODED: Mapping[View, Encoded] = {}
 Join = Callable[[Sequence[Tensor], Context], tuple[Sequence[Tensor], Context]]
 
 
@@ -85,7 +84,7 @@ class Channel(nn.Module):
         readers = [view for view in learners if not view.reads_pieces]
         read = readers[0].word_dim if readers else width  # of the first word table
         inputs = Inputs(tuple(learning), tuple(view.dim for view in learners), read, counts, n_words, teacher_dim)
-        self.objective = OBJECTIVES[objective].create(objective, inputs, config.objective.options)
+        self.objective = OBJECTIVES[objective].create(objective, inputs, config.objective.options[objective])
         open_gates(self.objective, gate_bias)
         for name, view in zip(learning, learners, strict=True):
             if self.objective.passes > 1 and not view.drops:
@@ -106,13 +105,10 @@ class Channel(nn.Module):
             words: list[Words] = [FixedWords(fixed)]
         elif readers:
             # By default Xavier's range for views that only add up word vectors, since their sum is what is scored.
-            spreads = [0.0 if view.adds_words else 0.5 for view in readers]
-            if config.words.init != VIEWS_OWN:
-                spreads = [config.words.init] * len(readers)
-            sparse = not config.optimisation.dense_adam
-            words = [
-                WordTable(n_words, view.word_dim, spread, sparse) for view, spread in zip(readers, spreads, strict=True)
-            ]
+            words, given = [], config.words.init
+            for view in readers:
+                spread = given if given != VIEWS_OWN else 0.0 if view.adds_words else 0.5
+                words.append(WordTable(n_words, view.word_dim, spread, sparse=not config.optimisation.dense_adam))
         else:  # which no view reads
             words = [FixedWords(torch.zeros(1, width))]
         self.words = cast("Sequence[Words]", nn.ModuleList(words))
@@ -136,7 +132,7 @@ class Channel(nn.Module):
                 encoded[view] = view(words, batch, ids, states)
         return [*encoded.values()]
 
-    def encoders(self, encoded: Mapping[View, Encoded] = NONE_ENCODED) -> list[View]:
+    def encoders(self, encoded: Mapping[View, Encoded]) -> list[View]:
         """The views, then those that the objective trains and adds to the run.
 
         What views in ``encoded`` make of the batch is not computed again.
@@ -157,13 +153,7 @@ class Channel(nn.Module):
 
 
 class Model(nn.Module):
-    """The channels of a run, by name.
-
-    Attributes:
-        views: the views of all channels.
-        needs: the structures that these read.
-        context_needs: the parts of a batch's context that the objectives read, see ``Objective.needs``.
-    """
+    """The channels of a run, by name."""
 
     channels: Mapping[str, Channel]
 
@@ -171,7 +161,8 @@ class Model(nn.Module):
         super().__init__()
         self.channels = cast("Mapping[str, Channel]", nn.ModuleDict(channels))
         self.views = [view for channel in channels.values() for view in channel.views]
-        self.needs = frozenset(view.needs for view in self.views)
+        self.needs = frozenset(view.needs for view in self.views)  # the structures that they read
+        # The parts of a batch's context that the objectives read, see ``Objective.needs``.
         self.context_needs = frozenset().union(*(channel.objective.needs for channel in channels.values()))
 
     def context(self, batch: Batch, distance: int) -> Context:
@@ -218,7 +209,7 @@ class Model(nn.Module):
 
     def by_view(self) -> list[list[tuple[str, View]]]:
         """For each view its channels' names and encoders, followed by the encoders that objectives add."""
-        channels = [[(name, view) for view in channel.encoders()] for name, channel in self.channels.items()]
+        channels = [[(name, view) for view in channel.encoders({})] for name, channel in self.channels.items()]
         return [list(view) for view in zip(*channels, strict=True)]
 
     def encode(self, batch: Batch, states: bool = False, chosen: Collection[int] | None = None) -> list[list[Encoded]]:

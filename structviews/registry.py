@@ -42,16 +42,14 @@ class Registry(Generic[T]):
         self._known: dict[str, T] = {}
         self._loaded = False
 
-    def register(self, name: str) -> Callable[[C], C]:
-        """Decorator: ``add`` a class or a function under ``name``."""
-        return partial(self.add, name)  # type: ignore[return-value]  # no type says that C is a T
-
-    def add(self, name: str, part: T) -> T:
-        """Register an object under ``name``, and return it.
+    def register(self, name: str, part: Any = None) -> Callable[[C], C]:
+        """Register an object under ``name``; without one, a decorator that registers a class or a function.
 
         Raises:
             ValueError: if the name is taken.
         """
+        if part is None:
+            return partial(self.register, name)  # type: ignore[return-value]  # no type says that C is a T
         if name in self._known:
             raise ValueError(f"the {self.kind} {name!r} is already registered")
         self._known[name] = part
@@ -64,7 +62,7 @@ class Registry(Generic[T]):
             InputError: if there is none; lists the names.
         """
         module = name.replace("-", "_")
-        if name not in self._known and not self._loaded and module in self._modules:
+        if name not in self._known and module in self._modules:
             import_module(f"{self.package}.{module}")  # many have one of their name, which saves importing the others
         if name not in self._known and name not in self:
             raise unknown(self.kind, name, (*self, *self.others))
@@ -74,28 +72,18 @@ class Registry(Generic[T]):
         """As ``[name]``, but None if the module of that name is not imported yet."""
         return None if name not in self._known and name in self._modules else self[name]
 
-    def __contains__(self, name: object) -> bool:
-        self._load()
-        return isinstance(name, str) and name in self._known
-
     def __iter__(self) -> Iterator[str]:
-        """The names, sorted."""
-        self._load()
+        """The names, sorted; imports all modules of the package, and the plug-ins."""
+        if not self._loaded:
+            self._loaded = True
+            for module in self._modules:
+                import_module(f"{self.package}.{module}")
+            for point in entry_points(group=self.group):
+                try:
+                    point.load()
+                except Exception as error:  # a plug-in may fail in any way; the rest works without it
+                    source = point.dist.name if point.dist else point.value
+                    reason = " ".join(f"{type(error).__name__}: {error}".split())
+                    what = f"the plug-in {point.name!r} of {source} ({self.group})"
+                    warnings.warn(f"{what} could not be loaded: {reason}", stacklevel=3)
         return iter(sorted(self._known))
-
-    def _load(self) -> None:
-        """Import all modules of the package, and the plug-ins."""
-        if self._loaded:
-            return
-        self._loaded = True
-        for module in self._modules:
-            import_module(f"{self.package}.{module}")
-        for point in entry_points(group=self.group):
-            try:
-                point.load()
-            except Exception as error:  # a plug-in may fail in any way; the rest works without it
-                source = point.dist.name if point.dist else point.value
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
-                warnings.warn(
-                    f"the plug-in {point.name!r} of {source} ({self.group}) could not be loaded: {reason}", stacklevel=4
-                )

@@ -5,8 +5,7 @@ of settings in the documentation.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self, get_args, get_type_hints
 
@@ -54,32 +53,6 @@ class Setting:
     # Of a view's setting, whether it matters in training alone, so that a run may start from another's.
     training: bool = False
 
-    def checked(self, value: Any) -> Any:
-        """The value in the setting's type, where TOML or Python allow another form: a list, a whole number for a float.
-
-        Raises:
-            InputError: if it is of another type, or the setting does not allow it.
-        """
-        several = self.kind in (NAMES, NUMBERS) and isinstance(value, list | tuple)
-        of_one = get_args(self.kind)[0] if several else self.kind
-        values: tuple[Any, ...] = tuple(value) if several else (value,)
-        is_float = of_one is float  # a whole number beyond all floats stays one, and is refused
-        values = tuple(float(each) if is_float and type(each) is int and abs(each) < 1e300 else each for each in values)
-        value = values if several else values[0]
-        if any(type(each) is not of_one for each in values):
-            raise InputError(f"{self.flat} = {value!r} is not of type {TYPE_NAMES[self.kind]}")
-        for each in values:
-            if self.choices and each not in self.choices:
-                raise unknown(self.flat, each, filter(None, self.choices))
-            if of_one not in (int, float):
-                continue
-            if not (self.least <= each <= self.most and self.above < each < self.below and math.isfinite(each)):
-                bounds = {"at least": self.least, "above": self.above, "at most": self.most, "below": self.below}
-                limits = [f"{relation} {bound:,.10g}" for relation, bound in bounds.items() if math.isfinite(bound)]
-                range_ = f"a number {' and '.join(limits)}" if limits else "a finite number"
-                raise InputError(f"{self.flat} = {each}: give {range_}")
-        return value
-
 
 def setting(default: Any, help: str, *, compare: bool = True, **declared: Any) -> Any:
     """A field of a settings class; ``declared`` are further attributes of its ``Setting``."""
@@ -99,22 +72,35 @@ def settings_of(cls: type[Any]) -> tuple[Setting, ...]:
     )
 
 
-@contextmanager
-def within(source: str) -> Iterator[None]:
-    """Add a source to errors, unless it is empty."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{source}: {error}" if source else str(error)) from None
-
-
 @dataclass(frozen=True)
 class Settings:
-    """Base of the settings classes: checks types, choices and ranges, and raises InputError."""
+    """Base of the settings classes: checks types, choices and ranges, and raises InputError.
+
+    A value may have another form that TOML or Python allow: a list, or a whole number for a float.
+    """
 
     def __post_init__(self) -> None:
-        for each in settings_of(type(self)):
-            object.__setattr__(self, each.name, each.checked(getattr(self, each.name)))
+        for own in settings_of(type(self)):
+            value = getattr(self, own.name)
+            several = own.kind in (NAMES, NUMBERS) and isinstance(value, list | tuple)
+            of_one = get_args(own.kind)[0] if several else own.kind
+            values: tuple[Any, ...] = tuple(value) if several else (value,)
+            if of_one is float:  # a whole number beyond all floats stays one, and is refused
+                values = tuple(float(each) if type(each) is int and abs(each) < 1e300 else each for each in values)
+            value = values if several else values[0]
+            if any(type(each) is not of_one for each in values):
+                raise InputError(f"{own.flat} = {value!r} is not of type {TYPE_NAMES[own.kind]}")
+            for each in values:
+                if own.choices and each not in own.choices:
+                    raise unknown(own.flat, each, filter(None, own.choices))
+                if of_one not in (int, float):
+                    continue
+                if not (own.least <= each <= own.most and own.above < each < own.below and math.isfinite(each)):
+                    bounds = {"at least": own.least, "above": own.above, "at most": own.most, "below": own.below}
+                    limits = [f"{relation} {bound:,.10g}" for relation, bound in bounds.items() if math.isfinite(bound)]
+                    range_ = f"a number {' and '.join(limits)}" if limits else "a finite number"
+                    raise InputError(f"{own.flat} = {each}: give {range_}")
+            object.__setattr__(self, own.name, value)
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], source: str, **others: Any) -> Self:
@@ -123,7 +109,7 @@ class Settings:
         Raises InputError for an unknown or missing name, or an invalid value, with the ``source`` of the table, if any.
         """
         declared = {each.name: each for each in settings_of(cls)}
-        with within(source):
+        try:
             for name in table:
                 if name not in declared:
                     raise InputError(f"unknown setting {name!r}: the settings are {', '.join(declared)}")
@@ -131,6 +117,8 @@ class Settings:
                 if each.default is MISSING and name not in table:
                     raise InputError(f"the setting {name!r} is missing")
             return cls(**table, **others)
+        except InputError as error:
+            raise InputError(f"{source}: {error}" if source else str(error)) from None
 
     def table(self) -> dict[str, Any]:
         """The values by field name."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from trees_for_tests import with_trees
 from vector_files import random_vectors, write_vectors
 
-from structviews.corpus.layout import Form, Row, Skipped, encode_shard, new_job
+from structviews.corpus.layout import Form, Row, Skipped, batch_of, encode_shard, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.writer import write_manifest, write_shard
 from structviews.parsing.parser import Unparsed
@@ -75,7 +75,8 @@ def write_corpus(folder, sentences, shard_size=30, **job):
         shard = sentences[start : start + shard_size]
         rows = [each for each in shard if isinstance(each, Row)]
         skipped = [each for each in shard if isinstance(each, Skipped)]
-        entries.append(write_shard(folder, number, encode_shard(rows, skipped, Form.of(job))))
+        form = Form.of(job)
+        entries.append(write_shard(folder, number, encode_shard(batch_of(rows, form), skipped, form)))
     write_manifest(folder, entries, new_job(**job))
     return folder
 

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict, cast
@@ -18,9 +19,10 @@ from structviews.parsing.backends import PARSERS
 from structviews.parsing.decoding import cky, marginals, spanning_trees
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, KINDS, Options, batches
 from structviews.parsing.quantised import QuantisedNetwork, measured
-from structviews.runtime.device import Unfilled, multiplies_bytes, multiplies_half
+from structviews.runtime.arrays import Array
+from structviews.runtime.device import Unfilled, multiplies_half, quick_arithmetic
 from structviews.runtime.documents import checked, parse_json
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import write_whole
 from structviews.runtime.processes import report
 from structviews.runtime.threads import in_threads
 from structviews.runtime.wording import reason
@@ -94,10 +96,23 @@ class BuiltinParser:
             if digest.decode().strip() != model:
                 raise ValueError(f"damaged: its files do not match {FILES[-1]}")
             settings = parse_json(settings_bytes, ParserSettings, FILES[1], "copy the parser again")
+            config = checked(settings["config"], neural.ParserConfig, FILES[1], "copy the parser again")
+            with torch.device("meta"), Unfilled():  # takes no memory, whatever the settings ask for
+                network = neural.ParserNetwork(config)
             weights = {name: weight.float() for name, weight in load(weights_bytes).items()}
-            network = network_of(settings, weights)
+            try:
+                network.load_state_dict(weights, assign=True)
+            except RuntimeError:
+                raise ValueError(f"{FILES[0]} has weights of other shapes than {FILES[1]} says") from None
+            for name in ("words", "tags", "relations", "labels"):
+                if len(set(settings[name])) != (count := getattr(config, f"n_{name}")):
+                    raise ValueError(f"{FILES[1]} does not have {count} {name}")
+            if "root" not in settings["relations"]:
+                raise ValueError(f"{FILES[1]} has no relation 'root'")
+            if not all(each.isfinite().all() for each in weights.values()):
+                raise ValueError(f"{FILES[0]} has weights that are not finite")
             # 8 bits and bf16 cost almost no accuracy (docs/parser.md).
-            if "ranges" in settings and multiplies_bytes():
+            if "ranges" in settings and "int8" in quick_arithmetic():
                 return cls(QuantisedNetwork(network, settings["ranges"]), settings, model)
             return cls(network.bfloat16() if multiplies_half(torch.device("cpu")) else network, settings, model)
         except OSError as error:
@@ -128,7 +143,7 @@ class BuiltinParser:
         digest = hashlib.sha256(weights + settings).hexdigest().encode() + b"\n"
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in zip(FILES, (weights, settings, digest), strict=True):
-            write_bytes(folder / name, content)
+            write_whole(folder / name, content)
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entry, which shows whether two parses come from the same model."""
@@ -147,38 +162,34 @@ class BuiltinParser:
         features = torch.from_numpy(self.featuriser(rows))
         embed = torch.inference_mode()(self.network.words)
         vectors = torch.cat([*in_threads(embed, features.split(BATCH_WORDS))])
-
-        @torch.inference_mode()
-        def parse(indices: Sequence[int]) -> list[tuple[int, ParsedSentence]]:
-            batch = [sentences[i] for i in indices]
-            lengths = np.array([len(tokens) for tokens in batch])
-            mask = np.arange(lengths.max()) < lengths[:, None]
-            words = np.zeros(mask.shape, dtype=np.int64)
-            words[mask] = np.fromiter(map(rows.__getitem__, chain.from_iterable(batch)), np.int64)
-            embedded = torch.nn.functional.embedding(torch.from_numpy(words), vectors)
-            trees = self._parse_batch(batch, lengths, embedded, torch.from_numpy(mask))
-            return list(zip(indices, trees, strict=True))
-
         parsed: dict[int, ParsedSentence] = {}
+        parse = partial(self._parse_batch, sentences, rows, vectors)
         for trees in in_threads(parse, batches(list(map(len, sentences)), BATCH_WORDS)):
             parsed.update(trees)
             report(len(trees))
         return [parsed[i] for i in range(len(sentences))]
 
+    @torch.inference_mode()
     def _parse_batch(
-        self, sentences: Sequence[Sequence[str]], lengths: np.ndarray, words: torch.Tensor, mask: torch.Tensor
-    ) -> Iterator[ParsedSentence]:
-        """The sentences with their trees, from their embedded words ``(B, n, D)`` and the mask of these ``(B, n)``."""
-        outputs = self.network.outputs(words, mask)
-        tags = self.tags[outputs.tags.argmax(dim=-1).numpy()[mask.numpy()]].tolist() if len(self.tags) > 1 else []
+        self, sentences: Sequence[Sequence[str]], rows: Mapping[str, int], vectors: torch.Tensor, indices: Sequence[int]
+    ) -> dict[int, ParsedSentence]:
+        """Those of the sentences with these ``indices``, from the ``vectors (words, D)`` in their words' ``rows``."""
+        batch = [sentences[i] for i in indices]
+        lengths = np.array([len(tokens) for tokens in batch])
+        mask = np.arange(lengths.max()) < lengths[:, None]
+        words = np.zeros(mask.shape, dtype=np.int64)
+        words[mask] = np.fromiter(map(rows.__getitem__, chain.from_iterable(batch)), np.int64)
+        embedded = torch.nn.functional.embedding(torch.from_numpy(words), vectors)
+        outputs = self.network.outputs(embedded, torch.from_numpy(mask))
+        tags = self.tags[outputs.tags.argmax(dim=-1).numpy()[mask]].tolist() if len(self.tags) > 1 else []
         heads = relations = left = right = word_labels = node_labels = np.zeros(0, dtype=np.int64)
-        valid = np.full(len(sentences), len(sentences) > 1)
-        sure = np.full((len(CONFIDENCE), len(sentences)), np.nan)
+        valid = np.full(len(batch), len(batch) > 1)
+        sure = np.full((len(CONFIDENCE), len(batch)), np.nan)
         if DEPENDENCY in self.kinds:
             heads, relations = self._dependencies(outputs, lengths, sure[:2])
             valid &= are_dependencies(heads, lengths)
         if CONSTITUENCY in self.kinds:
-            left, right, word_labels, node_labels = self._constituents(outputs.posts, mask, lengths, sure[2:])
+            left, right, word_labels, node_labels = self._constituents(outputs.posts, lengths, sure[2:])
             valid &= are_constituents(left, right, lengths)
         confidence = map(tuple, sure.T.tolist()) if self.confidence else repeat(())
         of_words = tags, heads.tolist(), self.relations[relations].tolist()
@@ -186,21 +197,21 @@ class BuiltinParser:
         labels = self.labels[word_labels].tolist(), self.labels[node_labels].tolist()
         # A sentence's own checks report what is wrong, and are faster for one.
         make: Callable[..., ParsedSentence] = ParsedSentence.unchecked if valid.all() else ParsedSentence
+        trees: dict[int, ParsedSentence] = {}
         word = node = 0
-        for sentence, length, of_sentence in zip(sentences, lengths.tolist(), confidence, strict=False):
-            own, inner = slice(word, word + length), slice(node, node + length - 1)
+        for i, tokens, of_sentence in zip(indices, batch, confidence, strict=False):
+            own, inner = slice(word, word + len(tokens)), slice(node, node + len(tokens) - 1)
             word, node = own.stop, inner.stop
-            yield make(
-                tuple(sentence),
+            trees[i] = make(
+                tuple(tokens),
                 *(tuple(each[own]) for each in of_words),
                 *(tuple(each[inner]) for each in of_nodes),
                 (*labels[0][own], *labels[1][inner]),
                 confidence=of_sentence,
             )
+        return trees
 
-    def _dependencies(
-        self, outputs: neural.Outputs, lengths: np.ndarray, sure: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _dependencies(self, outputs: neural.Outputs, lengths: Array, sure: Array) -> tuple[Array, Array]:
         """Heads and relation ids of all words, flat; fills in how ``sure (2, B)`` it is of the heads, if asked for."""
         arc_scores = outputs.arcs.float().numpy()
         heads = spanning_trees(arc_scores, lengths)
@@ -208,7 +219,7 @@ class BuiltinParser:
         flat_heads = heads[sentence, word + 1]
         if self.confidence:
             found = marginals(arc_scores / HEADS_TEMPERATURE, lengths)[sentence, word + 1, flat_heads]
-            sure[:] = product_and_mean(found, sentence, lengths)
+            sure[:] = product_and_mean(found, sentence, len(lengths))
         first = sentence * heads.shape[1]
         arcs = [
             side.flatten(0, 1).index_select(0, torch.from_numpy(first + position))
@@ -222,62 +233,37 @@ class BuiltinParser:
         chosen[flat_heads == 0] = root
         return flat_heads, chosen
 
-    def _constituents(
-        self, posts: neural.Fenceposts, mask: torch.Tensor, lengths: np.ndarray, sure: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _constituents(self, posts: neural.Fenceposts, lengths: Array, sure: Array) -> tuple[Array, Array, Array, Array]:
         """Children of the internal nodes, label ids of the words and of the internal nodes, flat.
 
         Fills in how ``sure (2, B)`` it is of the constituents' labels, if asked for.
         """
         best = neural.gains(self.network.spans, posts).numpy()
         trees = cky(best, lengths)
-        sentence, word = np.nonzero(mask.numpy())
+        sentence, word = np.nonzero(np.arange(best.shape[1]) < lengths[:, None])
         sentence = np.concatenate([sentence, trees.sentence])
         start = np.concatenate([word, trees.start])
         end = np.concatenate([word + 1, trees.end])
         # An optional constituent is kept if it raises the score.
         labelled = best[end - start, start, sentence] > 0
         labelled[len(word) :] |= trees.whole
-        first_post = sentence * (mask.shape[1] + 1)
+        first_post = sentence * len(best)
         spans = (torch.from_numpy((first_post + each)[labelled]) for each in (start, end))
         labels = np.zeros(len(labelled), dtype=np.int64)
         scores = self.network.spans(posts, *spans).float()
         labels[labelled] = scores[:, 1:].argmax(dim=-1).numpy() + 1
         if self.confidence:
             probabilities = (scores / LABELS_TEMPERATURE).softmax(dim=-1)[:, 1:].amax(dim=-1).numpy()
-            own = sentence[labelled]
-            sure[:] = product_and_mean(probabilities, own, np.bincount(own, minlength=len(lengths)))
+            sure[:] = product_and_mean(probabilities, sentence[labelled], len(lengths))
         return trees.left, trees.right, labels[: len(word)], labels[len(word) :]
 
 
-def product_and_mean(probabilities: np.ndarray, sentence: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The product and the mean ``(2, B)`` of the probabilities ``(N,)`` of each ``sentence (N,)``, which has so many.
+def product_and_mean(probabilities: Array, sentence: Array, n: int) -> Array:
+    """The product and the mean ``(2, n)`` of the probabilities ``(N,)`` of each of n sentences; 1 if it has none.
 
     Rounding can leave a marginal a little outside 0 to 1.
     """
     clipped = probabilities.astype(np.float64).clip(1e-12, 1)
-    sums = (np.bincount(sentence, each, minlength=len(counts)) for each in (np.log(clipped), clipped))
-    logarithms, total = sums
+    counts = np.bincount(sentence, minlength=n)
+    logarithms, total = (np.bincount(sentence, each, minlength=n) for each in (np.log(clipped), clipped))
     return np.stack([np.exp(logarithms), np.where(counts > 0, total / np.maximum(counts, 1), 1)])
-
-
-def network_of(settings: ParserSettings, weights: dict[str, torch.Tensor]) -> neural.ParserNetwork:
-    """The network that the settings describe, with its weights.
-
-    Raises ValueError if these do not fit one another, or a weight is not finite.
-    """
-    config = checked(settings["config"], neural.ParserConfig, FILES[1], "copy the parser again")
-    with torch.device("meta"), Unfilled():  # takes no memory, whatever the settings ask for
-        network = neural.ParserNetwork(config)
-    try:
-        network.load_state_dict(weights, assign=True)
-    except RuntimeError:
-        raise ValueError(f"{FILES[0]} has weights of other shapes than {FILES[1]} says") from None
-    for name in ("words", "tags", "relations", "labels"):
-        if len(set(settings[name])) != (count := getattr(config, f"n_{name}")):
-            raise ValueError(f"{FILES[1]} does not have {count} {name}")
-    if "root" not in settings["relations"]:
-        raise ValueError(f"{FILES[1]} has no relation 'root'")
-    if not all(each.isfinite().all() for each in weights.values()):
-        raise ValueError(f"{FILES[0]} has weights that are not finite")
-    return network

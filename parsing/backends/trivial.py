@@ -47,11 +47,6 @@ class TrivialParser(Parser):
         return ParsedSentence(tokens, (), tuple(heads), relations, tuple(left), tuple(right), labels)
 
 
-def on_the_word_after(n: int) -> Heads:
-    """Each word depends on the next one; the last is the root."""
-    return (*range(2, n + 1), 0)
-
-
 def on_the_middle(n: int) -> Heads:
     """The middle word is the root; the middle words of the parts to its left and right depend on it, and so on."""
     heads = [0] * n
@@ -81,14 +76,14 @@ def at_random(n: int, rng: random.Random) -> Heads:
     return heads
 
 
-def to_the_right(n: int) -> Children:
-    """``(a (b (c d)))``."""
-    return range(n - 2, -1, -1), (n - 1, *range(n, 2 * n - 2)) if n > 1 else ()
+def to_the_right(n: int, _: random.Random) -> tuple[Heads, Children]:
+    """``(a (b (c d)))``; each word depends on the previous one."""
+    return range(n), (range(n - 2, -1, -1), (n - 1, *range(n, 2 * n - 2)) if n > 1 else ())
 
 
-def to_the_left(n: int) -> Children:
-    """``(((a b) c) d)``."""
-    return (0, *range(n, 2 * n - 2)) if n > 1 else (), range(1, n)
+def to_the_left(n: int, _: random.Random) -> tuple[Heads, Children]:
+    """``(((a b) c) d)``; each word depends on the next one, and the last is the root."""
+    return (*range(2, n + 1), 0), ((0, *range(n, 2 * n - 2)) if n > 1 else (), range(1, n))
 
 
 def in_halves(n: int) -> Children:
@@ -145,10 +140,10 @@ def headed_at_random(n: int, rng: random.Random) -> tuple[Heads, Children]:
 
 
 SHAPES: dict[str, Callable[[int, random.Random], tuple[Heads, Children]]] = {
-    "right-branching": lambda n, rng: (range(n), to_the_right(n)),  # each word depends on the previous one
-    "left-branching": lambda n, rng: (on_the_word_after(n), to_the_left(n)),
+    "right-branching": to_the_right,
+    "left-branching": to_the_left,
     "balanced": lambda n, rng: (on_the_middle(n), in_halves(n)),
     "random": lambda n, rng: (at_random(n, rng), bracketed_at_random(n, rng)),
     "random-heads": headed_at_random,
-    "chain": lambda n, rng: (on_the_word_after(n), to_the_left(n)),
+    "chain": to_the_left,
 }

@@ -70,7 +70,7 @@ def turns(way: str, embedder: Embedder, lines: Sequence[str], many: int) -> Iter
     with ExitStack() as stack:
         if way == "encode":
             pool = stack.enter_context(open_pool(embedder, cores))
-            yield many, lambda: pool.encode(embedder, islice(source, many))
+            yield many, lambda: embedder.encode(islice(source, many), pool=pool)
         elif way == "parse":
             folder = Path(stack.enter_context(TemporaryDirectory()))
             text = folder / "text.txt"

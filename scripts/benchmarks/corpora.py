@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from structviews.corpus.layout import MANIFEST, Form, Row, encode_shard, new_job
+from structviews.corpus.layout import MANIFEST, Form, Row, batch_of, encode_shard, new_job
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.corpus.writer import write_manifest, write_shard
@@ -70,7 +70,8 @@ def random_corpus(folder: Path, count: int) -> ParsedCorpus:
     sentences = random_sentences(min(count, WRITTEN))
     rows = [Row(i // DOCUMENT, i % DOCUMENT, i + 1, sentence) for i, sentence in enumerate(sentences)]
     shards = [rows[start : start + SHARD] for start in range(0, len(rows), SHARD)]
-    entries = [write_shard(folder, number, encode_shard(shard, [], Form())) for number, shard in enumerate(shards)]
+    contents = (encode_shard(batch_of(shard, Form()), [], Form()) for shard in shards)
+    entries = [write_shard(folder, number, content) for number, content in enumerate(contents)]
     job = new_job(parser={"name": "random"}, tokeniser={"name": "random"}, settings={}, sources=[])
     write_manifest(folder, entries, job)
     manifest, times = json.loads((folder / MANIFEST).read_text("utf-8")), -(-count // len(rows))

@@ -50,16 +50,13 @@ def export_transformer(run: Path, out: Path, view: str = "") -> Path:
 
 def _chosen(run: Path, embedder: TrainedEmbedder, view: str) -> Transformer:
     encoders = [encoder for channels in embedder.model.by_view() for _, encoder in channels]
-    found = {
-        name: encoder
-        for name, encoder in zip(embedder.view_names, encoders, strict=True)
-        if isinstance(encoder, Transformer)
-    }
+    named = zip(embedder.view_names, encoders, strict=True)
+    found = {name: encoder for name, encoder in named if isinstance(encoder, Transformer)}
     if not found:
         raise InputError(f"{run}: has no view 'transformer', but {', '.join(embedder.view_names)}: give another run")
     if view not in found and (view or len(found) > 1):
-        named = f"view = {view}: not a transformer" if view else "has several transformers"
-        raise InputError(f"{run}: {named}: give --view {' or '.join(found)}")
+        problem = f"view = {view}: not a transformer" if view else "has several transformers"
+        raise InputError(f"{run}: {problem}: give --view {' or '.join(found)}")
     own = embedder.representation
     if own.pooling != "vector" or own.remove_component:
         raise InputError(

@@ -17,14 +17,13 @@ from structviews.batches.trees import (
     NodeRows,
     SharedFamilies,
     SharedPairs,
+    SharedTrees,
     TreeBatch,
     constituency_trees,
     dependency_trees,
-    labelled_trees,
     node_rows,
     shared_constituency,
     shared_dependency,
-    shared_labelled,
 )
 from structviews.corpus.relations import relation_numbers
 from structviews.corpus.sentence import ParsedSentence
@@ -56,12 +55,6 @@ class WordIds:
     labelled: NodeRows | SharedFamilies | None = None
     constituency: NodeRows | SharedPairs | None = None
 
-    @classmethod
-    def of(cls, ids: np.ndarray, further: np.ndarray | None = None) -> Self:
-        """From what ``Vocabulary.look_up`` returns, or ``ids (n,)``, int64, alone; linear in n and the largest id."""
-        distinct, inverse, places, starts = map(torch.from_numpy, group(ids, int(ids.max(initial=-1)) + 1))
-        return cls(distinct, inverse, places, starts, None if further is None else torch.from_numpy(further))
-
     @property
     def own(self) -> Tensor:
         """The ids ``(U - further,)`` of ``distinct`` that are rows of the word table."""
@@ -72,23 +65,18 @@ class WordIds:
         return len(self.inverse)
 
 
-# Columns from which each kind of structure is built.
-COLUMNS = {
-    "tokens": ("tokens",),
-    "dependency": ("heads", "dep_height"),
-    "labelled": ("heads", "dep_height", "relations"),
-    "constituency": ("left", "right", "const_height"),
-}
-# What makes trees of these columns and of the sentences' lengths; and merged trees, of the words too.
-SCHEDULES: dict[str, Callable[..., TreeBatch]] = {
-    "dependency": dependency_trees,
-    "labelled": labelled_trees,
-    "constituency": constituency_trees,
-}
-MERGED: dict[str, Callable[..., Any]] = {
-    "dependency": shared_dependency,
-    "labelled": shared_labelled,
-    "constituency": shared_constituency,
+class Structure(NamedTuple):
+    """What makes trees of the sentences' lengths and of these columns; and merged trees, of the words too."""
+
+    columns: tuple[str, ...]
+    schedule: Callable[..., TreeBatch]
+    merged: Callable[..., SharedTrees]
+
+
+STRUCTURES = {
+    "dependency": Structure(("heads", "dep_height"), dependency_trees, shared_dependency),
+    "labelled": Structure(("heads", "dep_height", "relations"), dependency_trees, shared_dependency),
+    "constituency": Structure(("left", "right", "const_height"), constituency_trees, shared_constituency),
 }
 
 
@@ -150,11 +138,7 @@ class Batch:
         return packed(self.lengths, self.device)
 
     def trees(self, kind: str) -> TreeBatch:
-        """The ``dependency``, ``labelled`` or ``constituency`` trees.
-
-        Raises:
-            ValueError: if the batch was made without them.
-        """
+        """The ``dependency``, ``labelled`` or ``constituency`` trees; ValueError if the batch was made without them."""
         trees: TreeBatch | None = getattr(self, kind)
         if trees is None:
             raise ValueError(f"the batch has no {kind} trees: include {kind!r} in its needs")
@@ -179,12 +163,13 @@ def collate(
 ) -> Batch:
     """A batch from sentences in memory, each as a document of its own, with the ``vocabularies`` of the channels.
 
-    ``needs`` are the keys of ``COLUMNS`` to build. With ``merged``, equal subtrees are merged, to encode without
-    gradients by views that ``merge``. The ``aligner`` is that of the encoder that a view reads.
+    ``needs`` are the ``STRUCTURES`` to build. With ``merged``, equal subtrees are merged, to encode without gradients
+    by views that ``merge``. The ``aligner`` is that of the encoder that a view reads.
     """
     lengths = np.array([len(s.tokens) for s in sentences], dtype=np.int64)
     words = [s.tokens for s in sentences]
-    lists = [name for kind in needs for name in COLUMNS[kind] if name in ("heads", "left", "right")]
+    names = {name for kind, structure in STRUCTURES.items() if kind in needs for name in structure.columns}
+    lists = names & {"heads", "left", "right"}
     columns = {n: np.fromiter(chain.from_iterable(getattr(s, n) for s in sentences), np.int64) for n in lists}
     if "heads" in columns:
         columns["dep_height"] = heights(dependency_parents(columns["heads"], lengths))
@@ -192,39 +177,40 @@ def collate(
         columns["relations"] = relation_numbers(chain.from_iterable(s.relations for s in sentences))
     if "left" in columns:
         columns["const_height"] = heights(constituency_parents(columns["left"], columns["right"], lengths))
-    ids = {name: WordIds.of(*vocabulary.look_up(words)) for name, vocabulary in vocabularies.items()}
-    document, position = np.arange(len(sentences)), np.zeros(len(sentences))
-    pieces = aligner.read(words) if aligner else None
-    return assemble(ids, lengths, document, position, needs, columns, pieces, merged)
+    ids = {name: vocabulary.look_up(words) for name, vocabulary in vocabularies.items()}
+    places = {"document": np.arange(len(sentences)), "position": np.zeros(len(sentences), np.int64)}
+    return assemble(ids, lengths, needs, columns, aligner.read(words) if aligner else None, merged, **places)
 
 
 def assemble(
-    ids: dict[str, WordIds],
+    ids: dict[str, tuple[Array, Array | None]],
     lengths: Array,
-    document: Array,
-    position: Array,
     needs: Collection[str],
     columns: dict[str, Array],
-    pieces: SentencePieces | None = None,
-    merged: bool = False,
+    pieces: SentencePieces | None,
+    merged: bool,
     **others: Array | None,
 ) -> Batch:
     """A batch from arrays, on the CPU; see ``Batch``, and ``collate`` for ``merged``.
 
-    ``columns`` are those of the structures to build, ``needs`` (``COLUMNS``), sentences concatenated, relations as
-    numbers; ``others`` are those fields of the batch that not all batches have.
+    ``ids`` are what ``Vocabulary.look_up`` returns, by channel; ``columns`` those of the structures to build, ``needs``
+    (``STRUCTURES``), sentences concatenated, relations as numbers; ``others`` are further fields of the batch. Time is
+    linear in the number of words and the largest id.
     """
     lengths = lengths.astype(np.int64)
-    kinds = [kind for kind in SCHEDULES if kind in needs]
-    arrays = {kind: (*(columns[name] for name in COLUMNS[kind]), lengths) for kind in kinds}
-    trees: dict[str, Any] = {} if merged else {kind: SCHEDULES[kind](*arrays[kind]) for kind in kinds}
-    others |= {"document": document.astype(np.int64), "position": position.astype(np.int64)}
+    kinds = {kind: structure for kind, structure in STRUCTURES.items() if kind in needs}
+    arrays = {kind: (lengths, *(columns[name] for name in each.columns)) for kind, each in kinds.items()}
+    trees: dict[str, Any] = {} if merged else {kind: each.schedule(*arrays[kind]) for kind, each in kinds.items()}
     tensors: dict[str, Any] = {name: to_tensor(array) for name, array in others.items() if array is not None}
-    over_trees = {}  # the words with their rows as nodes of these trees, or with the trees merged
-    for name, words in ids.items():
-        own = words.inverse.numpy(), len(words.distinct)
+    words = {}
+    for name, (numbers, further) in ids.items():
+        groups = group(numbers, int(numbers.max(initial=-1)) + 1)
+        own = groups.inverse, len(groups.distinct)
         rows: dict[str, Any] = {
-            kind: MERGED[kind](*arrays[kind], *own) if merged else node_rows(trees[kind], *own) for kind in kinds
+            kind: each.merged(*own, *arrays[kind]) if merged else node_rows(trees[kind], *own)
+            for kind, each in kinds.items()
         }
-        over_trees[name] = replace(words, **rows)
-    return Batch(ids=over_trees, lengths=lengths, **trees, pieces=pieces, **tensors)
+        distinct, inverse, places, starts = map(torch.from_numpy, groups)
+        beyond = None if further is None else torch.from_numpy(further)
+        words[name] = WordIds(distinct, inverse, places, starts, beyond, **rows)
+    return Batch(ids=words, lengths=lengths, **trees, pieces=pieces, **tensors)

@@ -33,8 +33,7 @@ class Pairs:
         source: the corpus that is trained on.
         seed: of the drawing.
 
-    Raises:
-        InputError: if it was made of another corpus, or of another version of this one.
+    Raises InputError if it was made of another corpus, or of another version of this one.
     """
 
     def __init__(self, corpus: ParsedCorpus, source: ParsedCorpus, seed: int) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from structviews.batches.batch import COLUMNS, SCHEDULES, Batch, WordIds, assemble
+from structviews.batches.batch import STRUCTURES, Batch, assemble
 from structviews.batches.pairs import Further
 from structviews.corpus.parsed_corpus import OPEN_SHARDS, SHARD_ROWS, ParsedCorpus
 from structviews.corpus.relations import relation_numbers
@@ -72,7 +72,7 @@ class CorpusReader:
     larger than memory.
 
     Args:
-        corpus, vocabularies, needs: the corpus, the vocabularies by channel, and the keys of ``COLUMNS`` to read.
+        corpus, vocabularies, needs: the corpus, the vocabularies by channel, and the structures to read.
         duplicates: whether batches have ``same``.
         cut_off: batches have the first so many words of each sentence; 0 for all. Trees cannot be cut.
         across_documents: whether batches tell nothing of documents, as if the corpus were one.
@@ -81,8 +81,7 @@ class CorpusReader:
         teacher: the sentences' vectors by a teacher, on disk, if batches are to have them.
         pairs: a corpus of further sentences, which may go behind those of a batch.
 
-    Raises:
-        InputError: if a corpus lacks trees that are needed.
+    Raises InputError if a corpus lacks trees that are needed.
     """
 
     corpus: ParsedCorpus
@@ -99,10 +98,11 @@ class CorpusReader:
     def __post_init__(self) -> None:
         # Rows and shards are numbered through both.
         self._corpora = [self.corpus, self.pairs] if self.pairs else [self.corpus]
-        self._structures = [kind for kind in SCHEDULES if kind in self.needs]
+        kinds = [kind for kind in STRUCTURES if kind in self.needs]
         for each in self._corpora:
-            for kind in self._structures:
+            for kind in kinds:
                 each.require(kind)
+        self._columns = list(dict.fromkeys(column for kind in kinds for column in STRUCTURES[kind].columns))
         self._starts = np.cumsum([0, *(rows for each in self._corpora for rows in each.shard_rows)])
         self._shard = lru_cache(OPEN_SHARDS)(self._load_shard)
 
@@ -128,7 +128,17 @@ class CorpusReader:
         starts = rows[firsts] - self._starts[shards[firsts]]
         bounds = np.stack([shards[firsts], starts, starts + np.diff(firsts, append=len(rows))], axis=1)
         runs = [Run(self._shard(number), start, stop, number) for number, start, stop in bounds.tolist()]
-        found = {name: self._look_up(name, runs) for name in self.vocabularies}
+        own = [run for run in runs if run.number < self.corpus.n_shards]  # the others are behind them
+        found: dict[str, tuple[Array, Array | None]] = {}
+        for name, vocabulary in self.vocabularies.items():
+            if not isinstance(vocabulary, ContextualWords):
+                found[name] = np.concatenate([run.shard.ids[name][run.of("tokens")] for run in runs]), None
+                continue
+            stored = self.states.get(name)
+            states = [stored.shard(run.number)[run.offsets[0] : run.offsets[-1]] for run in own] if stored else []
+            if others := [sentence for run in runs[len(states) :] for sentence in run.sentences]:
+                states.append(vocabulary.look_up(others)[1])
+            found[name] = each_its_own(np.concatenate(states, dtype=np.float32))
         lengths = np.concatenate([np.diff(run.offsets) for run in runs])
         pieces = None
         if self.aligner:
@@ -145,52 +155,27 @@ class CorpusReader:
                 for name, (ids, beyond) in found.items()
             }
             lengths = np.minimum(lengths, self.cut_off)
-        document, position = np.zeros_like(rows), rows
+        document, position = np.zeros(len(rows), np.int64), rows.astype(np.int64)
         if not self.across_documents:
             document, position = (
-                np.concatenate([getattr(run.shard, name)[run.start : run.stop] for run in runs])
+                np.concatenate([getattr(run.shard, name)[run.start : run.stop] for run in runs], dtype=np.int64)
                 for name in ("document", "position")
             )
         if further:  # each a document of its own
             document = np.where(rows < len(self), document, -1 - rows)
-        columns = [column for kind in self._structures for column in COLUMNS[kind]]
-        return assemble(
-            {name: WordIds.of(*each) for name, each in found.items()},
-            lengths,
-            document,
-            position,
-            self.needs,
-            {column: np.concatenate([run.of(column) for run in runs]) for column in columns},
-            pieces,
-            same=same,
-            teacher=self._taught(self.teacher, runs, further) if self.teacher else None,
-            source=source,
-            changed=changed,
-        )
-
-    def _taught(self, teacher: StoredStates, runs: list[Run], further: Further | None) -> Array:
-        """A teacher's vectors; a further sentence has that of the sentence that it was made of."""
-        own = [run for run in runs if run.number < self.corpus.n_shards]
-        vectors = np.concatenate([teacher.shard(run.number)[run.start : run.stop] for run in own])
-        return np.concatenate([vectors, vectors[further.source]]) if further else vectors
-
-    def _look_up(self, name: str, runs: list[Run]) -> tuple[Array, Array | None]:
-        """The words of runs in a channel's vocabulary, see ``Vocabulary.look_up``."""
-        vocabulary = self.vocabularies[name]
-        if isinstance(vocabulary, ContextualWords):
-            stored = self.states.get(name)
-            there = [run for run in runs if stored and run.number < self.corpus.n_shards]
-            states = [stored.shard(run.number)[run.offsets[0] : run.offsets[-1]] for run in there if stored]
-            if others := [sentence for run in runs[len(there) :] for sentence in run.sentences]:
-                states.append(vocabulary.look_up(others)[1])
-            return each_its_own(np.concatenate(states, dtype=np.float32))
-        return np.concatenate([run.shard.ids[name][run.of("tokens")] for run in runs]), None
+        columns = {name: np.concatenate([run.of(name) for run in runs]) for name in self._columns}
+        given = {"document": document, "position": position, "same": same, "source": source, "changed": changed}
+        if self.teacher:
+            vectors = np.concatenate([self.teacher.shard(run.number)[run.start : run.stop] for run in own])
+            # A further sentence has that of the sentence that it was made of.
+            given["teacher"] = np.concatenate([vectors, vectors[further.source]]) if further else vectors
+        return assemble(found, lengths, self.needs, columns, pieces, merged=False, **given)
 
     def _load_shard(self, number: int) -> Shard:
         own = number < self.corpus.n_shards
         table = self.corpus.shard(number) if own else self._corpora[1].shard(number - self.corpus.n_shards)
         columns, words, ids, hashes, relations = {}, [], {}, np.zeros(0, np.uint64), np.zeros(0, np.int64)
-        for name in (c for kind in ("tokens", *self._structures) for c in COLUMNS[kind]):
+        for name in ("tokens", *self._columns):
             lists = table[name].chunk(0)  # the only one; combining chunks would copy
             values = lists.values
             if name == "tokens":

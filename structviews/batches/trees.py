@@ -19,7 +19,7 @@ Shapes: B sentences of n words in total, N nodes, E = N - B edges, U distinct wo
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -97,9 +97,6 @@ class Pairs:
     by_label: Tensor  # (P,) the pairs sorted by label
     label_starts: Tensor  # (L,) start of each label in `by_label`
 
-    def __len__(self) -> int:
-        return len(self.words)
-
 
 def paired(words: Array, labels: Array, n_distinct: int) -> tuple[Pairs, Array]:
     """The distinct pairs of ``words (n,)``, below ``n_distinct``, and ``labels (n,)``; and the pair of each word."""
@@ -144,7 +141,7 @@ def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
     pairs = None
     if trees.labels is not None:
         pairs, words = paired(words, trees.labels.numpy(), n_distinct)
-        n_distinct = len(pairs)
+        n_distinct = len(pairs.words)
     of_place = words[trees.words.numpy()]
     ends = np.cumsum(trees.sides[0] if trees.sides else [], dtype=np.int64)
     side = np.searchsorted(ends, np.arange(trees.n_leaves), side="right")
@@ -166,13 +163,14 @@ def node_rows(trees: TreeBatch, words: Array, n_distinct: int) -> NodeRows:
     )
 
 
-def dependency_trees(heads: Array, heights: Array, lengths: Array) -> TreeBatch:
+def dependency_trees(lengths: Array, heads: Array, heights: Array, relations: Array | None = None) -> TreeBatch:
     """The level schedule of dependency trees, whose nodes are the words.
 
     Args:
+        lengths: ``(B,)`` number of words of each sentence.
         heads: ``(N,)`` 1-based heads within each sentence, 0 for the root.
         heights: ``(N,)`` height of each word, leaf 0.
-        lengths: ``(B,)`` number of words of each sentence.
+        relations: ``(N,)`` number of each word's relation, if the trees are labelled.
     """
     heads = heads.astype(np.int64)
     is_root = heads == 0
@@ -197,23 +195,18 @@ def dependency_trees(heads: Array, heights: Array, lengths: Array) -> TreeBatch:
         edges=[0, *counts.sum(axis=1).cumsum().tolist()],
         siblings=[[size for size in row if size] for row in counts.tolist()],
         counts=to_tensor(counts),
+        labels=None if relations is None else to_tensor(word_labels(heads, relations, lengths)),
     )
 
 
-def labelled_trees(heads: Array, heights: Array, relations: Array, lengths: Array) -> TreeBatch:
-    """Dependency trees with the labels of their words, ``relations (N,)`` being numbers; the rest as for those."""
-    labels = to_tensor(word_labels(heads, relations, lengths))
-    return replace(dependency_trees(heads, heights, lengths), labels=labels)
-
-
-def constituency_trees(left: Array, right: Array, heights: Array, lengths: Array) -> TreeBatch:
+def constituency_trees(lengths: Array, left: Array, right: Array, heights: Array) -> TreeBatch:
     """The level schedule of binary constituency trees, with the ``2n - 1`` nodes of each sentence consecutive.
 
     Args:
+        lengths: ``(B,)`` number of words n of each sentence, which has ``n - 1`` internal nodes.
         left: ``(I,)`` left child of each internal node, numbered within its sentence.
         right: ``(I,)`` right child.
         heights: ``(N,)`` height of each node, leaf 0.
-        lengths: ``(B,)`` number of words n of each sentence, which has ``n - 1`` internal nodes.
     """
     starts, inner = starts_of(2 * lengths - 1), lengths - 1
     is_root = np.zeros(len(heights), dtype=bool)
@@ -291,9 +284,9 @@ class SharedFamilies(SharedTrees):
 
 
 def shared_constituency(
-    left: Array, right: Array, heights: Array, lengths: Array, words: Array, n_distinct: int
+    words: Array, n_distinct: int, lengths: Array, left: Array, right: Array, heights: Array
 ) -> SharedPairs:
-    """Merge binary trees, given as for ``trees.constituency_trees``; ``words (n,)`` are numbers of distinct words."""
+    """Merge binary trees, given as for ``constituency_trees``; ``words (n,)`` are numbers of distinct words."""
     starts = starts_of(2 * lengths - 1)
     pairs = np.stack([left, right], axis=1) + np.repeat(starts, lengths - 1)[:, None]
     inner = np.flatnonzero(heights)
@@ -301,9 +294,9 @@ def shared_constituency(
     subtree[heights == 0] = words
     subtree[inner] = own = n_distinct + np.arange(len(inner))
     if len(heights) >= COMPARED_FROM:
-        order, bounds = _by_level(heights[inner])
-        for start, stop in pairwise(bounds):
-            level = order[start:stop]
+        by_level = stable_argsort(heights[inner])
+        for start, stop in pairwise([0, *np.bincount(heights[inner])[1:].cumsum().tolist()]):
+            level = by_level[start:stop]
             below = subtree[pairs[level]]
             keys = below[:, 0] * (n_distinct + len(inner)) + below[:, 1]
             _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
@@ -336,10 +329,19 @@ def shared_constituency(
     )
 
 
-def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array, n_distinct: int) -> SharedFamilies:
-    """Merge dependency trees, given as for ``trees.dependency_trees``; ``words (n,)`` as for binary trees."""
+def shared_dependency(
+    words: Array, n_distinct: int, lengths: Array, heads: Array, heights: Array, relations: Array | None = None
+) -> SharedFamilies:
+    """Merge dependency trees, given as for ``dependency_trees``; ``words (n,)`` as for binary trees.
+
+    Subtrees of labelled trees are equal if their words' labels are, too.
+    """
+    pairs = None
+    if relations is not None:
+        pairs, words = paired(words, word_labels(heads, relations, lengths), n_distinct)
+        n_distinct = len(pairs.words)
     is_child = heads != 0
-    order, bounds = _by_level(heights)
+    order, bounds = stable_argsort(heights), [0, *np.bincount(heights).cumsum().tolist()]
     n_leaves = bounds[1]
     of_node = words[order]
     # Nodes are in the order by level from here on: the children of each, those of one parent adjacent.
@@ -385,19 +387,5 @@ def shared_dependency(heads: Array, heights: Array, lengths: Array, words: Array
         to_tensor(np.concatenate([[0], ends])),
         to_tensor(np.repeat(of_inner, sizes)),
         by_use[:, 0].tolist(),
+        pairs=pairs,
     )
-
-
-def shared_labelled(
-    heads: Array, heights: Array, relations: Array, lengths: Array, words: Array, n_distinct: int
-) -> SharedFamilies:
-    """Merge labelled trees, given as for ``labelled_trees``; subtrees are equal if their words' labels are, too."""
-    pairs, of_words = paired(words, word_labels(heads, relations, lengths), n_distinct)
-    return replace(shared_dependency(heads, heights, lengths, of_words, len(pairs)), pairs=pairs)
-
-
-def _by_level(heights: Array) -> tuple[Array, list[int]]:
-    """The nodes sorted by height, and the start of each height that occurs, ascending, with the end."""
-    order = stable_argsort(heights)
-    steps = np.flatnonzero(np.diff(heights[order], prepend=-1))
-    return order, [*steps.tolist(), len(heights)]

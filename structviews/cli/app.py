@@ -42,24 +42,6 @@ def show_version(wanted: bool) -> None:
         raise Exit
 
 
-class Commands(HelpfulGroup):
-    """The commands; one that is interrupted and does not say so itself ends with a line, too."""
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """The names of the commands, in the order of the help."""
-        return " ".join(PANELS.values()).split()
-
-    def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Read the command line."""
-        with stopping():
-            return super().make_context(*arguments, **options)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that was typed."""
-        with stopping():
-            return super().invoke(ctx)
-
-
 @contextmanager
 def stopping() -> Iterator[None]:
     """Say so if an interrupt ends the block."""
@@ -68,6 +50,16 @@ def stopping() -> Iterator[None]:
     except KeyboardInterrupt:
         inform("stopped")
         raise Exit(130) from None
+
+
+class Commands(HelpfulGroup):
+    """The commands; one that is interrupted and does not say so itself ends with a line, too."""
+
+    make_context, invoke = stopping()(HelpfulGroup.make_context), stopping()(HelpfulGroup.invoke)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of the commands, in the order of the help."""
+        return " ".join(PANELS.values()).split()
 
 
 def build() -> Typer:
@@ -157,9 +149,8 @@ def what_failed(error: BaseException) -> str:
         return f"{package} is not installed: {REMEDIES.get(package, f'pip install {package}')}"
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     what = " ".join(str(error).split())
+    advice = f"for the traceback, run structviews --traceback {command}"
     if isinstance(error, MemoryError):
         advice = "process less at once, or use a machine with more memory"
-    else:
-        advice = f"for the traceback, run structviews --traceback {command}"
     said = f"{type(error).__name__}: {what[:LONGEST]}" if what else type(error).__name__
     return f"structviews {command}: {said}: {advice}"

@@ -97,7 +97,8 @@ class Helpful:
         screen: Any = copy(self)  # for parsing, the parameters stay what they are
         screen.params = [as_shown(each) for each in screen.get_params(ctx)]
         screen.add_help_option = False  # it is among them
-        screen.help = reflowed(screen.help or "")
+        paragraphs = cleandoc(screen.help or "").split("\n\n")
+        screen.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)  # which the terminal breaks
         super(Helpful, screen).format_help(ctx, formatter)  # type: ignore[misc]  # of what this is mixed into
 
 
@@ -107,11 +108,6 @@ class HelpfulCommand(Helpful, TyperCommand):
 
 class HelpfulGroup(Helpful, TyperGroup):
     """Commands below a name."""
-
-
-def reflowed(text: str) -> str:
-    """A text with each paragraph in one line, which the terminal breaks where it is full."""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in cleandoc(text).split("\n\n"))
 
 
 def as_shown(parameter: Any) -> Any:

@@ -12,7 +12,7 @@ from structviews.cli import options
 from structviews.cli.console import console, errors, inform, resuming, say, suggest, typeable, write
 from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.errors import InputError
-from structviews.runtime.terminal import rate_bar
+from structviews.runtime.terminal import Bar
 from structviews.runtime.wording import counted
 from structviews.words.word_settings import Words
 
@@ -154,10 +154,9 @@ def parse_into(out: Path, source: list[str], how: Mapping[str, Any], **settings:
     with resuming():
         corpus, already = parse_corpus(open_source(source, **settings), out, console=errors, **how)
     counts = f"{counted(len(corpus), 'sentence')} in {counted(corpus.manifest['documents'], 'document')}"
-    suffix = " already exists" if already else ""
     kinds = {"dependency": corpus.has_dependencies, "constituency": corpus.has_constituents}
     lacking = "".join(f", no {kind} trees" for kind, has in kinds.items() if not has)
-    say(f"{out}{suffix}: {counts}, {summary(corpus)}{lacking}")
+    say(f"{out}{' already exists' if already else ''}: {counts}, {summary(corpus)}{lacking}")
     return corpus
 
 
@@ -234,7 +233,9 @@ def train_a_parser(
     silver: Annotated[
         list[Path] | None, Option(help="Corpus that another parser parsed, to learn from first.", show_default="none")
     ] = None,
-    epochs: Annotated[int, Option(min=1, help="Passes over the treebanks.")] = 20,
+    epochs: Annotated[
+        int, Option(min=0, help="Passes over the treebanks.", show_default="20; more if they are small")
+    ] = 0,
     lang: Annotated[str, Option(help="Language of the treebanks.")] = "en",
     licence: Annotated[str, Option(help="Licence of the treebanks, for the parser's card.")] = "",
     seed: options.Seed = 1,
@@ -343,7 +344,7 @@ def merge_corpora(corpora: Annotated[list[Path], Argument(help="Parsed corpora."
     """
     from structviews.corpus.writer import merge
 
-    with rate_bar(errors, "merging", "shards") as progress:
+    with Bar(errors, "merging", "shards") as progress:
         merged = merge(list(map(options.opened, corpora)), out, progress)
     say(f"{out}: {counted(len(merged), 'sentence')} in {counted(merged.manifest['documents'], 'document')}")
 
@@ -379,7 +380,7 @@ def export_corpus(
     from structviews.parsing.export import export
 
     opened = options.opened(corpus)
-    with rate_bar(errors, "exporting", "shards") as progress:
+    with Bar(errors, "exporting", "shards") as progress:
         written = export(opened, out or Path(corpus.resolve().name.removesuffix(".parsed")), progress)
     say(*written)
 
@@ -403,57 +404,41 @@ def store_encoder_states(
 
     Example: structviews corpus states corpus.parsed --teacher sentence-transformers/all-MiniLM-L6-v2
     """
-    if teacher:
-        if flags:
-            raise InputError(f"--teacher takes no --{min(flags).replace('_', '-')}: leave one of them out")
-        store_teacher_vectors(corpus, teacher, device)
-        return
+    from structviews.pretrained.sentence_models import Teacher
     from structviews.pretrained.states import FrozenEncoder
-    from structviews.pretrained.stored_states import store_states
+    from structviews.pretrained.stored_states import outdated, store_states
     from structviews.runtime.device import using
+    from structviews.training.loop import read_by
 
+    if teacher and flags:
+        raise InputError(f"--teacher takes no --{min(flags).replace('_', '-')}: leave one of them out")
     words = Words(**{{"word_pooling": "pooling"}.get(name, name): value for name, value in flags.items()})
 
     def tell_size(n_words: int, size: int) -> None:
         inform(f"{corpus}: {counted(n_words, 'word')} to compute, which take {size / 1e9:,.2f} GB on disk")
 
-    with resuming(), using(device), rate_bar(errors, "reading sentences", "sentences") as progress:
-        progress.stage("reading the corpus")
-        opened = options.opened(corpus)
-        progress.stage("finding the encoder")
-        encoder = FrozenEncoder.open(words.encoder, words.pooling)
-        folder = store_states(opened, encoder, tell_size, progress)
-    say(f"{folder}: {counted(opened.manifest['tokens'], 'word')}, {counted(encoder.dim, 'dimension')}")
-    name_outdated(opened)
-    channel = f"--channels contextual --encoder {typeable(words.encoder)}"
-    channel += f" --word-pooling {words.pooling}" * ("word_pooling" in flags)
-    suggest("Next, train on these words:", f"structviews train --views dep,const --corpus {typeable(corpus)} {channel}")
-
-
-def name_outdated(corpus: "ParsedCorpus") -> None:
-    """Say which stored states nothing reads any more."""
-    from structviews.pretrained.stored_states import outdated
-
-    for old, size in outdated(corpus).items():
+    reader: Teacher | FrozenEncoder
+    train = f"structviews train --views dep,const --corpus {typeable(corpus)}"
+    with resuming(), using(device):
+        if teacher:
+            opened, reader = options.opened(corpus), Teacher.open(teacher)
+            folder, read = read_by(reader, opened, errors), counted(len(opened), "sentence")
+            following = "learn from this teacher", f"{train} --objective teacher --teacher {typeable(teacher)}"
+        else:
+            with Bar(errors, "reading sentences", "sentences") as progress:
+                progress.stage("reading the corpus")
+                opened = options.opened(corpus)
+                progress.stage("finding the encoder")
+                reader = FrozenEncoder.open(words.encoder, words.pooling)
+                folder = store_states(opened, reader, tell_size, progress)
+            read, pooling = counted(opened.manifest["tokens"], "word"), f" --word-pooling {words.pooling}"
+            channel = f"--channels contextual --encoder {typeable(words.encoder)}" + pooling * ("word_pooling" in flags)
+            following = "train on these words", f"{train} {channel}"
+    say(f"{folder}: {read}, {counted(reader.dim, 'dimension')}")
+    for old, size in outdated(opened).items():
         what = f"{size / 1e9:,.2f} GB of an earlier version of the corpus or of structviews"
         inform(f"{old}: {what}: delete it, as nothing reads it")
-
-
-def store_teacher_vectors(corpus: Path, name: str, device: str) -> None:
-    """Store a teacher's vectors of a corpus's sentences."""
-    from structviews.pretrained.sentence_models import Teacher
-    from structviews.runtime.device import using
-    from structviews.training.loop import read_by
-
-    with resuming(), using(device):
-        opened, teacher = options.opened(corpus), Teacher.open(name)
-        folder = read_by(teacher, opened, errors)
-    say(f"{folder}: {counted(len(opened), 'sentence')}, {counted(teacher.dim, 'dimension')}")
-    name_outdated(opened)
-    learn = f"--objective teacher --teacher {typeable(name)}"
-    suggest(
-        "Next, learn from this teacher:", f"structviews train --views dep,const --corpus {typeable(corpus)} {learn}"
-    )
+    suggest(f"Next, {following[0]}:", following[1])
 
 
 @app.command("verify")
@@ -477,7 +462,7 @@ def verify_files(
     """
     from structviews.runs.file_checks import verify
 
-    with rate_bar(errors, "verifying", "files") as progress:
+    with Bar(errors, "verifying", "files") as progress:
         faults = list(verify(path, progress))
     say(*faults)
     if faults:

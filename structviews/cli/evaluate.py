@@ -17,7 +17,7 @@ from structviews.runs import RUNS
 from structviews.runs.bundled import typed
 from structviews.runs.which_vectors import Representation
 from structviews.runs.which_vectors import listed as weights_as_typed
-from structviews.runtime.terminal import rate_bar
+from structviews.runtime.terminal import Bar
 from structviews.runtime.wording import counted
 
 REPRESENTATION = ("pooling", "remove_component", "normalise", "join", "view_weights")
@@ -82,7 +82,7 @@ def encode_sentences(
         if text.blank:
             inform(f"skipping {counted(text.blank, 'blank line')}: a row for each of the {text.n:,} others, in order")
         file = out or Path(temporary) / "vectors.npy"
-        with resuming(again=out is not None), rate_bar(errors, "encoding", "sentences") as progress:
+        with resuming(again=out is not None), Bar(errors, "encoding", "sentences") as progress:
             embedder = options.loaded(run, progress, precision)
             embedder = embedder.with_representation(**changes).with_limit(**vars(limit))
             encode_text(
@@ -122,7 +122,7 @@ def nearest_sentences(
     texts, sentences = zip(*map(pool.read, options.lines_of(query)), strict=True)
     found = []
     for run in runs:
-        with rate_bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
+        with Bar(errors, f"{run.name}: encoding {corpus}", "sentences") as progress:
             embedder = options.loaded(run, progress, precision, similarity)
             queries = embedder.encode(sentences)
             vectors = pool_vectors(pool, run, embedder, progress)
@@ -218,13 +218,12 @@ def evaluate_runs(
     if vectors:
         runs.append(given_run(vectors, out or RUNS / vectors.stem))
     limit, changes = options.word_limit(flags)
-    chosen = {"recipe": recipe} if recipe else {}
-    chosen |= ({"view": view} if view else {}) | ({"precision": precision} if precision != "auto" else {})
-    chosen |= {"transductive": transductive.value} if transductive else {}
+    chosen = {"recipe": recipe, "view": view, "precision": precision.removeprefix("auto"), "transductive": transductive}
+    typed_flags = {name: value for name, value in chosen.items() if value} | dict(flags)
     fitted_on = second.transductive if transductive is None else transductive.value.removeprefix("no")
     changes = (row.representation if row else {}) | changes
     changes |= {"transductive": bool(fitted_on)} if transductive else {}
-    scored = Scored(view, changes, written(chosen | dict(flags)), limit, precision, fitted_on == "part")
+    scored = Scored(view, changes, written(typed_flags), limit, precision, fitted_on == "part")
     average = second.ensemble if ensemble is None else ensemble
     how = {"scored": scored, "protocol": followed, "ensemble": average, "trees": trees, "save_vectors": save_vectors}
     n_scored = sum(score_with_bar(run, found, unavailable, errors, **how) for run in runs)
@@ -336,9 +335,9 @@ def compare_two(
             raise InputError(f"{option} {value}: only with --by, which names perturbations, such as --by all")
     if not second:
         raise InputError(f"{typed(first)}: give a second run to compare its scores with, or --by with perturbations")
-    comparison = compare.compare_runs(first, second)
-    console.print(compare.as_rich(comparison))
-    explain(*comparison.notes)
+    rows, notes = compare.compare_runs(first, second)
+    console.print(compare.as_rich(rows))
+    explain(*notes)
 
 
 def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, show: int, seed: int) -> None:
@@ -349,7 +348,7 @@ def compare_by(runs: list[Path], names: Sequence[str], corpus: Path, most: int, 
     samples = noticing.draw(options.opened(corpus), kinds, most, seed)
     found = []
     for run in runs:
-        with rate_bar(errors, typed(run), "sentences") as progress:
+        with Bar(errors, typed(run), "sentences") as progress:
             found.append(noticing.notice(options.loaded(run, progress), samples, progress))
     for sample in samples if show else ():
         say(*noticing.examples(sample, show))

@@ -105,9 +105,13 @@ def readable_tasks(
     """The named tasks, or all in the folders, that can be read, if any; for each other task the reason why not."""
     from structviews.evaluation.senteval.suite import read_tasks
     from structviews.evaluation.senteval.tasks import TASKS
-    from structviews.evaluation.senteval.tasks.finding import none_read
+    from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, probing_files, tasks_in
 
-    found, unavailable = read_tasks(task_names(tasks, senteval, probing), senteval, probing, allow_partial=partial)
+    if not senteval and not probing:
+        raise InputError("no tasks: give --senteval with the folder of SentEval's tasks, --probing, or both")
+    every = [*(tasks_in(senteval) if senteval else ()), *(probing_files(probing) if probing else ())]
+    named = list(dict.fromkeys(known_tasks(names_in(tasks), senteval, probing)))
+    found, unavailable = read_tasks(named or every, senteval, probing, allow_partial=partial)
     for folder, is_senteval in ((senteval, True), (probing, False)):
         reasons = {name: reason for name, reason in unavailable.items() if (name in TASKS) == is_senteval}
         if folder and reasons and not any((task.name in TASKS) == is_senteval for task in found):
@@ -120,16 +124,6 @@ def sentences_of_tasks(senteval: Path | None, probing: Path | None, tasks: str) 
     found, unavailable = readable_tasks(tasks, senteval, probing, partial=True)
     inform(*(f"skipping {name}: {reason}" for name, reason in unavailable.items()))
     return list(dict.fromkeys(sentence for task in found for sentence in task.sentences()))
-
-
-def task_names(tasks: str, senteval: Path | None, probing: Path | None) -> list[str]:
-    """The named tasks; if none is named, all that the folders may contain."""
-    from structviews.evaluation.senteval.tasks.finding import known_tasks, probing_files, tasks_in
-
-    if not senteval and not probing:
-        raise InputError("no tasks: give --senteval with the folder of SentEval's tasks, --probing, or both")
-    every = [*(tasks_in(senteval) if senteval else ()), *(probing_files(probing) if probing else ())]
-    return list(dict.fromkeys(known_tasks(names_in(tasks), senteval, probing))) or every
 
 
 def lines_of(query: str) -> list[str]:

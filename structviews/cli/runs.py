@@ -10,7 +10,7 @@ from structviews.cli import options
 from structviews.cli.console import errors, resuming, say, suggest, typeable
 from structviews.cli.setting_flags import NO_FLAGS, HelpAll, TrainCommand, train_flags, with_flags
 from structviews.runs import RUNS
-from structviews.runtime.terminal import rate_bar
+from structviews.runtime.terminal import Bar
 from structviews.runtime.wording import counted
 
 app = Typer()
@@ -122,7 +122,7 @@ def expand_vocabulary(
     """
     from structviews.encoding.expansion import expand
 
-    with rate_bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
+    with Bar(errors, f"reading {vectors}", "MB", 10**6) as progress:
         report = expand(run, vectors, progress)
     say(f"{run}: added {counted(report.n_new, 'word')} from {vectors}")
     words = counted(report.n_shared, "shared word")
@@ -146,9 +146,8 @@ def write_words(
     words, vectors = fixed_vectors(run)
     save_vectors(out, words, vectors)
     say(f"{out}: {counted(len(words), 'word')}, {counted(vectors.shape[1], 'dimension')}")
-    suggest(
-        "Next, train on these words:", f"structviews train --views dep,const --channels fixed --vectors {typeable(out)}"
-    )
+    channel = f"--channels fixed --vectors {typeable(out)}"
+    suggest("Next, train on these words:", f"structviews train --views dep,const {channel}")
 
 
 @runs_app.command("project")
@@ -172,7 +171,7 @@ def project_sentences(
 
     check_out(out)
     pool = Pool(corpus, tokenised)
-    with rate_bar(errors, f"encoding {corpus}", "sentences") as progress:
+    with Bar(errors, f"encoding {corpus}", "sentences") as progress:
         progress.stage("loading the run")
         how: dict[str, Any] = {"labels": labels, "most": max_sentences, "progress": progress, "precision": precision}
         projection, sample = draw_run(run, pool, out, **how)

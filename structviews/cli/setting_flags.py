@@ -38,7 +38,7 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
     option = Option(
         *(setting.flags.split(",") if setting.flags else ()),
         help=escape(setting.help) + (rf" [dim]\[default: {escape(shown)}][/dim]" if shown else ""),
-        metavar=setting.metavar,
+        metavar="PATH" if setting.run else setting.metavar,
         parser=named_run if setting.run else None,
         rich_help_panel=panel,
         hidden=setting.rare and panel is not None,  # a command without panels has no full help
@@ -51,7 +51,7 @@ def flag(setting: Setting, panel: str | None = None, default: str | None = None)
 def with_flags(flags: Iterable[inspect.Parameter]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Decorator: add flags to a command, whose function receives those that the user gave as ``flags``.
 
-    They are values by flat names, as ``TrainConfig.from_flat`` expects them.
+    They are values by flat names, as ``TrainConfig.of`` expects them.
     """
     parameters = list(flags)
 
@@ -106,19 +106,24 @@ def chosen_flags(cls: type[Any], names: Iterable[str] = (), default: str | None 
     return (flag(setting, default=default) for setting in settings_of(cls) if not wanted or setting.flat in wanted)
 
 
-def component_flags() -> Iterator[inspect.Parameter]:
-    """A flag for each setting specific to views or objectives, with one panel per set of owners."""
-    owners: dict[str, list[str]] = {}
-    found: dict[str, Setting] = {}
+def component_options() -> list[Any]:
+    """An option for each setting specific to views or objectives, with one panel per set of owners."""
+    found: dict[str, tuple[Setting, list[str]]] = {}
     registries: tuple[Registry[Any], ...] = (OBJECTIVES, VIEWS)
     for registry in registries:
         for name in registry:
             for setting in settings_of(registry[name].Config):
-                found.setdefault(setting.flat, setting)
-                owners.setdefault(setting.flat, []).append(f"{registry.kind} {name}")
-    for name, setting in found.items():
-        if not setting.file_only:
-            yield flag(setting, f"For the {' and the '.join(owners[name])}")
+                found.setdefault(setting.flat, (setting, []))[1].append(f"{registry.kind} {name}")
+
+    def function() -> None: ...
+
+    shown = [each for each in found.values() if not each[0].file_only]
+    flags = [flag(setting, f"For the {' and the '.join(owners)}") for setting, owners in shown]
+    function.__signature__ = inspect.Signature(flags)  # type: ignore[attr-defined]  # inspect reads it
+    function.__annotations__ = {}
+    app = Typer(add_completion=False)
+    app.command()(function)
+    return [option for option in get_command(app).params if option.name != "help"]
 
 
 class TrainCommand(HelpfulCommand):
@@ -130,27 +135,15 @@ class TrainCommand(HelpfulCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse with the components' flags; ``--help-all`` also shows these and the rarely used ones."""
         if HELP_ALL in args:
-            self.params += _options(component_flags())
+            self.params += component_options()
             for option in self.params:
                 option.hidden = False  # type: ignore[attr-defined]  # an argument has none
             echo(self.get_help(ctx), nl=False)
             ctx.exit()
         own = list(self.params)
         if not {"-h", "--help"} & set(args):
-            self.params = [*own, *_options(component_flags())]
+            self.params = [*own, *component_options()]
         rest = super().parse_args(ctx, args)
         ctx.meta[COMPONENTS] = {each.name: ctx.params.pop(each.name) for each in self.params[len(own) :]}
         self.params = own
         return rest
-
-
-def _options(flags: Iterable[inspect.Parameter]) -> list[Any]:
-    """Turn flags into a command's options."""
-
-    def function() -> None: ...
-
-    function.__signature__ = inspect.Signature(list(flags))  # type: ignore[attr-defined]  # inspect reads it
-    function.__annotations__ = {}
-    app = Typer(add_completion=False)
-    app.command()(function)
-    return [option for option in get_command(app).params if option.name != "help"]

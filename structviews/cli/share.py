@@ -12,7 +12,7 @@ from structviews.cli.setting_flags import NO_FLAGS, chosen_flags, with_flags
 from structviews.encoding.word_limit import WordLimit
 from structviews.errors import InputError
 from structviews.runs.bundled import or_bundled
-from structviews.runtime.terminal import rate_bar
+from structviews.runtime.terminal import Bar
 
 app = Typer()
 
@@ -86,7 +86,7 @@ def serve_runs(
     with bound_socket(host, port) as bound:
         pool = Pool(corpus, tokenised) if corpus else None
         limit = WordLimit(**flags)
-        served = open_runs(runs, pool, similarity, lambda what: rate_bar(errors, what, "sentences"), limit, precision)
+        served = open_runs(runs, pool, similarity, lambda what: Bar(errors, what, "sentences"), limit, precision)
         server = serve(create_app(served, token, allowed_hosts(host, token)), bound)
         say(url(bound))
         names = ", ".join(run.name for run in served)

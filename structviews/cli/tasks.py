@@ -8,7 +8,7 @@ from typer import Option, Typer
 from structviews.cli import options
 from structviews.cli.console import console, errors, explain, inform, say, stages, suggest, typeable
 from structviews.errors import unknown
-from structviews.runtime.terminal import rate_bar
+from structviews.runtime.terminal import Bar
 from structviews.runtime.wording import counted
 
 app = Typer()
@@ -43,13 +43,11 @@ def retrieve_neighbours(
     trials = passages.trials(candidates or next_sentence.CANDIDATES)
     drawn = trials.candidates.shape[1]
     if drawn < (candidates or next_sentence.CANDIDATES[0]):
-        n = len(passages.sentences)
-        inform(
-            f"only {n:,} sentences ({passages.chosen}): {drawn} candidates each, so chance is {100 / drawn:g} % at 1"
-        )
+        only = f"only {len(passages.sentences):,} sentences ({passages.chosen})"
+        inform(f"{only}: {drawn} candidates each, so chance is {100 / drawn:g} % at 1")
     rows = []
     for run in runs:
-        with rate_bar(errors, run.name, "sentences") as progress:
+        with Bar(errors, run.name, "sentences") as progress:
             embedder = options.loaded(run, progress, precision, similarity)
             scores = next_sentence.measure(embedder, passages, trials, progress)
         rows.append((run.name, scores))
@@ -95,7 +93,7 @@ def retrieve_captions(
         embedder, vectors, file = scored_vectors(run, choice, scored_by)
         with stages(f"{run.name}: ") as tell:
             entry = captions.evaluate_captions(embedder, data, trained_by, trees, tell)
-        results = results_of({CAPTION_TASK: entry}, protocol=scored_by) | {"dim": entry["dim"]}
+        results = results_of(scored_by, tasks={CAPTION_TASK: entry}) | {"dim": entry["dim"]}
         save_results(run, results | vectors, file)
         scored.append((run.name, entry))
     console.print(captions.caption_table(scored))
@@ -123,7 +121,7 @@ def score_analogies(
 
     opened = Pool(pool, tokenised)
     read = analogy.read_tuples(tuples, opened)
-    with rate_bar(errors, f"encoding {pool}", "sentences") as progress:
+    with Bar(errors, f"encoding {pool}", "sentences") as progress:
         embedder = options.loaded(run, progress, precision, similarity)
         scores = analogy.answer(read, opened, run, embedder, progress)
     save_entry(run, analogy.entry(embedder.description, tuples, read, opened, scores))
@@ -151,13 +149,12 @@ def make_probing_tasks(
     from structviews.runtime.terminal import number_table
 
     with stages() as tell:
-        outcomes = make_tasks(options.opened(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
+        made = make_tasks(options.opened(corpus), out, size=size, sentences=sentences, seed=seed, progress=tell)
     table = number_table(["task"], ["train", "dev", "test", "classes"])
-    for each in outcomes:
-        if not each.reason:
-            table.add_row(each.name, *(f"{n:,}" for n in (*each.counts, len(each.labels))))
+    for name, task in made["tasks"].items():
+        table.add_row(name, *(f"{n:,}" for n in (*task["examples"].values(), len(task["labels"]))))
     console.print(table, f"in {out}", sep="\n")
-    explain(*(f"{each.name} is left out: {each.reason}" for each in outcomes if each.reason))
+    explain(*(f"{name} is left out: {reason}" for name, reason in made["left_out"].items()))
     suggest("Next, score runs on them:", f"structviews eval RUN --probing {typeable(out)}")
 
 

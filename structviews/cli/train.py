@@ -12,7 +12,7 @@ from structviews.cli.corpora import Parser
 from structviews.cli.setting_flags import NO_FLAGS, HelpAll, TrainCommand, chosen_flags, train_flags, with_flags
 from structviews.errors import InputError
 from structviews.runs import RUNS
-from structviews.runtime.terminal import Table, rate_bar
+from structviews.runtime.terminal import Bar, Table
 from structviews.runtime.wording import counted, duration
 from structviews.settings import MOST_DIMENSIONS, MOST_EPOCHS
 from structviews.words.word_settings import Word2VecConfig
@@ -127,7 +127,7 @@ def training_jobs(config: Path | None, recipe: str | None, flags: Mapping[str, A
             own = {key: value for key, value in flags.items() if key != "vectors" or name in fixed or not fixed}
             jobs.append(each.config(**{"corpus": "", "seed": seed, **own, "out": str(out)}))
     else:
-        jobs.append(TrainConfig.from_flat({"corpus": "", **flags}, "command line"))
+        jobs.append(TrainConfig.of("command line", **{"corpus": "", **flags}))
     return [job if job.data.corpus else job.replaced(corpus=str(options.only_corpus())) for job in jobs]
 
 
@@ -193,7 +193,7 @@ def learn_word_vectors(
             taught_by = Teacher.open(teacher)
             if epochs:
                 read_by(taught_by, parsed, errors)
-        with rate_bar(errors, *job) as progress:
+        with Bar(errors, *job) as progress:
             progress.stage("counting the words")
             if taught_by:
                 n_words = take_file(out, parsed, config, taught_by, epochs, progress, further)

@@ -12,7 +12,7 @@ from rich.columns import Columns
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from structviews.corpus.layout import SURE, Form, reasons
+from structviews.corpus.layout import SURE, Form
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import CONFIDENCE
 from structviews.corpus.tree_arrays import constituency_parents, dependency_parents, numbers, sizes, strings
@@ -53,11 +53,9 @@ def statistics_of(corpus: ParsedCorpus) -> dict[str, Any]:
     size = sum(shard["bytes"] for shard in manifest["shards"])
     on_disk = {**in_columns, "rest": size - in_columns.total(), "total": size}
     return {
-        "parser": manifest["parser"],
-        "tokeniser": manifest["tokeniser"],
-        **{name: manifest[name] for name in ("documents", "sentences", "tokens")},
+        **{name: manifest[name] for name in ("parser", "tokeniser", "documents", "sentences", "tokens")},
         "shards": corpus.n_shards,
-        "skipped": reasons(corpus.skipped),
+        "skipped": dict(Counter(skip.reason for skip in corpus.skipped).most_common()),
         "repaired": manifest.get("repaired", {}),
         "sizes": {name: summary(counts) for name, counts in counted_sizes.items()},
         "confidence": confidence_of(corpus),

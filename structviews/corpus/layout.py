@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -29,7 +27,6 @@ FINISHED = "finished.jsonl"
 SHARD_NAME = re.compile(r"shard-\d{5,}\.arrow")
 # Manifest key of the folder of the parser's models, if the user gave one; the only path in a manifest.
 MODELS = "models"
-
 # Manifest key of a corpus that rules made of another one; see ``parsed_corpus.Perturbed``.
 PERTURBED = "perturbed"
 
@@ -108,13 +105,8 @@ class Form:
         return pa.uint8() if (self.longest or longest) <= BYTE_WORDS else pa.uint16()
 
 
-def encode_shard(rows: Sequence[Row], skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
-    """The bytes of a shard file; equal arguments give equal bytes."""
-    return encode_batch(batch_of(rows, form), skipped, form)
-
-
-def encode_batch(batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
-    """The bytes of a shard with the columns of ``batch_of``; see ``encode_shard``."""
+def encode_shard(batch: pa.RecordBatch, skipped: Sequence[Skipped], form: Form) -> pa.Buffer:
+    """The bytes of a shard file with the columns of ``batch_of``; equal arguments give equal bytes."""
     # Skipped sentences are in the shard's schema metadata, so that the two cannot get separated.
     batch = batch.replace_schema_metadata({SKIPPED_KEY: json.dumps([note(skip) for skip in skipped])})
     options = pa.ipc.IpcWriteOptions(compression=form.compression)
@@ -169,11 +161,6 @@ def narrow(values: pa.DictionaryArray) -> pa.DictionaryArray:
     return pa.DictionaryArray.from_arrays(values.indices.cast(kind), values.dictionary)
 
 
-def read_shard(path: Path) -> pa.Table:
-    """A shard as a memory-mapped table with one chunk."""
-    return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-
-
 def skipped_of(table: pa.Table) -> list[Skipped]:
     """The skipped sentences recorded in a shard."""
     notes = parse_json(table.schema.metadata[SKIPPED_KEY], list[Skipped], "skipped sentences", "parse again")
@@ -194,8 +181,3 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
 def new_job(**fields: Any) -> dict[str, Any]:
     """The head of a manifest: format, version and how the corpus is made."""
     return {"format": FORMAT, "format_version": FORMAT_VERSION, **fields}
-
-
-def reasons(skipped: Iterable[Skipped]) -> dict[str, int]:
-    """Number of skipped sentences by reason, the most frequent first."""
-    return dict(Counter(skip.reason for skip in skipped).most_common())

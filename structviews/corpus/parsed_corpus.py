@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NotRequired, Self, TypedDict
 
 import pyarrow as pa
+import pyarrow.ipc
 
 from structviews.corpus import layout
 from structviews.corpus.layout import Count, Form, Row, Skipped
@@ -154,7 +155,7 @@ class ParsedCorpus:
         entry = self.manifest["shards"][number]
         path = self.path / entry["name"]
         if number in self._verified:
-            return layout.read_shard(path)
+            return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
         table = whole_shard(path, entry)
         if table.column_names[len(layout.COLUMNS) :] != self.kept:
             raise DamagedCorpus(path, OTHER_COLUMNS)
@@ -233,13 +234,20 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
     if file_hash(path) != entry["sha256"]:
         raise DamagedCorpus(path, "its checksum does not match the manifest")
     try:
-        table = layout.read_shard(path)
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         raise DamagedCorpus(path, f"it cannot be read ({reason(error)})") from None
-    plain = pa.schema([(field.name, as_plain(field.type)) for field in table.schema])
-    kept = tuple(name for name in layout.OPTIONAL if name in plain.names)
-    if plain != Form(kept=kept).plain or layout.SKIPPED_KEY not in (table.schema.metadata or {}):
+    plain = list(table.schema.types)  # as in ``Form.plain``, whatever the width of numbers and indices
+    for i, kind in enumerate(plain):
+        if pa.types.is_list(kind):
+            value = kind.value_type
+            are_names = pa.types.is_dictionary(value) and value.value_type == pa.string()
+            of_kind = pa.string() if are_names else pa.uint16() if value in (pa.uint8(), pa.uint16()) else pa.null()
+            plain[i] = pa.list_(of_kind)
+    kept = tuple(name for name in layout.OPTIONAL if name in table.column_names)
+    found = pa.schema(zip(table.column_names, plain, strict=True))
+    if found != Form(kept=kept).plain or layout.SKIPPED_KEY not in (table.schema.metadata or {}):
         raise DamagedCorpus(path, "its columns are not those of a parsed corpus")
     if any(column.num_chunks != 1 for column in table.columns):
         raise DamagedCorpus(path, "it is not one record batch")
@@ -255,16 +263,6 @@ def whole_shard(path: Path, entry: ShardEntry) -> pa.Table:
     if table.num_rows != entry["rows"]:
         raise DamagedCorpus(path, f"it has {table.num_rows} rows, but the manifest says {entry['rows']}")
     return table
-
-
-def as_plain(kind: pa.DataType) -> pa.DataType:
-    """The type in ``Form.plain`` of a shard's column, whatever the width of its numbers or indices."""
-    if not pa.types.is_list(kind):
-        return kind
-    value = kind.value_type
-    if pa.types.is_dictionary(value) and value.value_type == pa.string():
-        return pa.list_(pa.string())
-    return pa.list_(pa.uint16()) if value in (pa.uint8(), pa.uint16()) else pa.null()
 
 
 def find_corpus(*, none: str = "make one with `structviews parse`", several: str = "choose one with --corpus") -> Path:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
@@ -20,8 +21,6 @@ ENDS = frozenset(".,!?")
 HALVES = {("can", "not"), ("gon", "na"), ("wan", "na"), ("got", "ta"), ("gim", "me"), ("lem", "me")}
 # Scripts without spaces: Chinese and Japanese.
 UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-
-
 # Of the heads' marginals, and of the probabilities of the constituents' labels: the product and the mean; NaN where a
 # sentence has no such tree.
 CONFIDENCE = ("heads product", "heads mean", "labels product", "labels mean")
@@ -69,9 +68,7 @@ class ParsedSentence:
             check_constituents(len(self.tokens), self.left, self.right, self.labels)
 
     @classmethod
-    def unchecked(
-        cls, *fields: tuple[str, ...] | tuple[int, ...], confidence: tuple[float, ...] = ()
-    ) -> "ParsedSentence":
+    def unchecked(cls, *fields: tuple[str, ...] | tuple[int, ...], confidence: tuple[float, ...] = ()) -> Self:
         """A sentence from its fields, in order, without validation, for fields that were checked before."""
         sentence = cls.__new__(cls)
         for name, value in zip(cls.__slots__, (*fields, confidence), strict=True):

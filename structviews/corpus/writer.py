@@ -20,18 +20,18 @@ from structviews.corpus.tree_arrays import malformed
 from structviews.errors import InputError
 from structviews.runtime.arrays import Array
 from structviews.runtime.documents import write_json
-from structviews.runtime.files import new_folder, write_bytes
+from structviews.runtime.files import new_folder, write_whole
 
 # Manifest keys that count what is there; all others describe how it was made.
-COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "shards", "skipped", "repaired"}
-COUNTED |= {"checksum"}
+COUNTED = {"documents", "sentences", "tokens", "has_dependencies", "has_constituents", "skipped", "repaired"}
+COUNTED |= {"shards", "checksum"}
 KEPT = {layout.SURE: "the parser's confidence"}
 
 
 def write_shard(folder: Path, number: int, content: pa.Buffer) -> ShardEntry:
     """Write one shard atomically from ``encode_shard``'s bytes, and return its entry."""
     entry = entry_of(number, content)
-    write_bytes(folder / entry["name"], content)
+    write_whole(folder / entry["name"], content)
     return entry
 
 
@@ -90,7 +90,7 @@ def write_subset(corpus: ParsedCorpus, rows: np.ndarray, folder: Path) -> None:
     def write_some() -> None:
         nonlocal waiting
         columns = {name: waiting[name][: parsed_corpus.SHARD_ROWS].combine_chunks() for name in waiting.column_names}
-        entries.append(write_shard(folder, len(entries), layout.encode_batch(in_form(columns, form), [], form)))
+        entries.append(write_shard(folder, len(entries), layout.encode_shard(in_form(columns, form), [], form)))
         waiting = waiting.slice(parsed_corpus.SHARD_ROWS)
 
     for source in np.unique(shards):
@@ -143,7 +143,7 @@ def merge(corpora: Sequence[ParsedCorpus], out: Path, progress: Callable[[int, i
                 columns = {name: table[name].chunk(0) for name in table.column_names}
                 columns["document"] = pc.add(columns["document"], pa.scalar(first, pa.int32()))
                 last = max([last, *(skip.document for skip in skipped), *columns["document"][-1:].to_pylist()])
-                content = layout.encode_batch(in_form(columns, form), skipped, form)
+                content = layout.encode_shard(in_form(columns, form), skipped, form)
                 shards.append(write_shard(folder, len(shards), content))
                 progress(len(shards), sum(each.n_shards for each in corpora))
             first = last + 1

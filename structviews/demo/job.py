@@ -17,7 +17,7 @@ from structviews.parsing.sources import open_source
 from structviews.report.page import write_report
 from structviews.runs.config import TrainConfig
 from structviews.runtime.machine import require
-from structviews.runtime.terminal import Table, rate_bar
+from structviews.runtime.terminal import Bar, Table
 from structviews.training.baselines import RANDOM, make_baseline
 from structviews.training.loop import train
 
@@ -70,7 +70,7 @@ def run_demo(folder: Path, console: Console) -> Table:
         if not untrained.exists():
             make_baseline(RANDOM, parsed, untrained, None, {"views": name.split(","), **ENCODERS}, console)
         for label, each in ((f"{name} untrained", untrained), (f"{name} trained", run)):
-            with rate_bar(console, f"measuring {label}", "sentences") as bar:
+            with Bar(console, f"measuring {label}", "sentences") as bar:
                 vectors = Embedder.load(each).encode(passages.sentences, show_progress_bar=bar)
             rows.append(yardstick.measure(label, *np.split(vectors, 2, axis=1)))
     table = result_table(rows)

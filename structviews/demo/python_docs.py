@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from structviews.errors import InputError
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import write_whole
 
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
@@ -44,7 +44,7 @@ def write_corpus(path: Path, stdlib: Path | None = None) -> None:
             "whose standard library has its .py files with docstrings (python.org, Debian, conda), "
             "or run `structviews parse` on your own text"
         )
-    write_bytes(path, "".join("\n".join(lines) + "\n\n" for lines in texts.values()).encode())
+    write_whole(path, "".join("\n".join(lines) + "\n\n" for lines in texts.values()).encode())
 
 
 def raw_documents(stdlib: Path) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.kinds import open_run
 from structviews.encoding.preparation import Preparer, Sentence
@@ -34,6 +35,8 @@ from structviews.runtime.threads import in_threads
 from structviews.views.view import Encoded
 
 PRECISIONS = ("auto", "fp32", "bf16")
+REFERENCE = 5000
+"""Number of sentences to fit the stored components on (measured in docs/representations.md)."""
 # An ``EncodingPool``, whose module imports this one.
 Pool = Any
 
@@ -96,8 +99,7 @@ class Embedder:
                 a cosine distance of less than 0.001; or ``auto``, which is bf16 on a CPU that multiplies it faster
                 and otherwise fp32. Vectors are float32 in any case.
 
-        Raises:
-            InputError: if the folder is not a run, or has no weights yet, or for an unknown precision.
+        Raises InputError if the folder is not a run, or has no weights yet, or for an unknown precision.
         """
         embedder: Embedder = open_run(run_folder(run), parser)
         embedder = embedder.with_limit(max_tokens=max_tokens, overlong=overlong).with_precision(precision)
@@ -252,7 +254,7 @@ class Embedder:
                 vectors = pool.encode(self, several, batch_size, progress)
             else:
                 own = self.sentence_vectors()
-                pooled = self._pooled(own, self.prepare(several), self.chosen, batch_size, progress)
+                pooled = self._pooled(own, self.prepare(several), batch_size, progress)
                 vectors = own.join(own.of_views(pooled)).numpy()
         if normalize_embeddings:
             vectors = normalised_rows(vectors)
@@ -266,7 +268,7 @@ class Embedder:
     def encode_views(self, sentences: Iterable[Sentence], progress: OnProgress | None = None) -> list[np.ndarray]:
         """Vectors ``(n, width)`` of each view, also of those that ``encode`` leaves out; see ``encode``."""
         vectors, ready = self.sentence_vectors(every := range(len(self.views))), self.prepare(sentences, every)
-        return [view.numpy() for view in vectors.of_views(self._pooled(vectors, ready, every, BATCH_SIZE, progress))]
+        return [view.numpy() for view in vectors.of_views(self._pooled(vectors, ready, BATCH_SIZE, progress))]
 
     def joined(self, views: Sequence[np.ndarray]) -> np.ndarray:
         """Join the vectors ``(n, width)`` of each view into ``(n, d)``, as ``encode`` does."""
@@ -280,55 +282,46 @@ class Embedder:
         if chosen is None:
             _ = self.dim  # fails before sentences are parsed
         views = self.chosen if chosen is None else chosen
-        encoders = [self.encoders[i] for i in views]
         own = self.representation if self.only is None else replace(self.representation, join="concatenation")
         if own.pooling not in self.poolings:
             raise InputError(f"pooling = {own.pooling}: this run supports only {', '.join(self.poolings)}")
-        keys = [encoder.key(own.pooling) for view in encoders for encoder in view]
+        keys = [encoder.key(own.pooling) for i in views for encoder in self.encoders[i]]
         if own.remove_component and not own.transductive and not all(key in self.components for key in keys):
             place = f"{self.run / COMPONENTS}: " if self.run else ""
             raise InputError(
                 f"{place}the run has stored no components, as its training has not finished or it was made without a "
                 "corpus: finish it, or give --transductive"
             )
-        weights = [own.view_weights[i] if own.view_weights else 1.0 for i in views]
-        return SentenceVectors(encoders, own, weights, self.components, self.n_components)
+        return SentenceVectors(self.encoders, views, own, self.components, self.n_components)
 
     @torch.inference_mode()
     def _pooled(
-        self,
-        vectors: SentenceVectors,
-        sentences: Sequence[ParsedSentence],
-        chosen: Sequence[int],
-        batch_size: int,
-        progress: OnProgress | None,
+        self, vectors: SentenceVectors, ready: Sequence[ParsedSentence], batch_size: int, progress: OnProgress | None
     ) -> dict[str, Tensor]:
         """What ``SentenceVectors.pool`` returns for prepared sentences, encoded in batches: ``(n, w)``, on the CPU."""
         if batch_size < 1:
             raise InputError(f"batch_size = {batch_size}: give at least 1")
         encoders = [(each, pooling) for view in vectors.views for each in view for pooling in vectors.poolings]
-        pooled = {each.key(pooling): torch.empty(len(sentences), each.width(pooling)) for each, pooling in encoders}
+        pooled = {each.key(pooling): torch.empty(len(ready), each.width(pooling)) for each, pooling in encoders}
 
         @torch.inference_mode()
         def encode(rows: np.ndarray) -> int:
-            encoded = self.encode_batch(chosen, [sentences[i] for i in rows], vectors.read_states)
+            encoded = self.encode_batch(vectors, [ready[i] for i in rows])
             for key, found in vectors.pool(encoded).items():
                 pooled[key][torch.from_numpy(rows)] = found.float().cpu()
             return len(rows)
 
         threads = torch.get_num_threads() if self.is_thread_safe and self.device.type == "cpu" else 1
         with reused():
-            parts = batches([len(sentence.tokens) for sentence in sentences], batch_size, threads)
+            parts = batches([len(sentence.tokens) for sentence in ready], batch_size, threads)
             done = in_threads(encode, parts) if threads > 1 else map(encode, parts)
             for n_done in accumulate(done):
                 if progress:
-                    progress(n_done, len(sentences))
+                    progress(n_done, len(ready))
         return pooled
 
-    def encode_batch(
-        self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool
-    ) -> list[list[Encoded]]:
-        """For each view with the ``chosen`` indices and each channel, its encoder's output; see ``View.forward``."""
+    def encode_batch(self, vectors: SentenceVectors, sentences: Sequence[ParsedSentence]) -> list[list[Encoded]]:
+        """For each view that the vectors are made of and each channel, its encoder's output; see ``View.forward``."""
         raise NotImplementedError
 
     def prepare(self, sentences: Iterable[Sentence], chosen: Iterable[int] | None = None) -> list[ParsedSentence]:
@@ -351,11 +344,13 @@ class Embedder:
     similarity_pairwise = staticmethod(cosines_of_pairs)
 
     def fit_components(
-        self, sentences: Sequence[ParsedSentence], progress: OnProgress | None = None
+        self, corpus: ParsedCorpus, rows: np.ndarray, progress: OnProgress | None = None
     ) -> dict[str, Components]:
-        """Fit the components of all encoders and poolings on parsed sentences."""
-        plain = SentenceVectors(self.encoders, Representation(), poolings=self.poolings)
-        pooled = self._pooled(plain, sentences, range(len(self.views)), BATCH_SIZE, progress)
+        """Fit those of all encoders and poolings on sentences evenly spaced over some ascending rows of a corpus."""
+        chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(REFERENCE, len(rows))).astype(np.int64))]
+        sentences = [corpus.sentence(int(row)) for row in chosen]
+        plain = SentenceVectors(self.encoders, range(len(self.views)), Representation(), poolings=self.poolings)
+        pooled = self._pooled(plain, sentences, BATCH_SIZE, progress)
         return {name: Components.fit(vectors, self.n_components) for name, vectors in pooled.items()}
 
     def with_representation(self, **changes: Any) -> Self:

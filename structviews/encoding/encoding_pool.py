@@ -69,11 +69,7 @@ class EncodingPool:
     load: Callable[[], Embedder]  # in another process
 
     def encode(
-        self,
-        embedder: Embedder,
-        sentences: Iterable[Sentence],
-        batch_size: int = BATCH_SIZE,
-        progress: OnProgress | None = None,
+        self, embedder: Embedder, sentences: Iterable[Sentence], batch_size: int, progress: OnProgress | None
     ) -> np.ndarray:
         """Vectors ``(n, d)``, the same for any number of processes.
 

@@ -34,7 +34,6 @@ from structviews.runtime.seals import damaged, read_tensors, write_arrays
 from structviews.runtime.terminal import OnProgress
 from structviews.views import VIEWS
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
-from structviews.words.sub_words import SubWords
 from structviews.words.vector_files import WordVectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, spelt
 
@@ -175,7 +174,10 @@ class RunVectors:
         expansion, about = cls.of_expansion(run), parsed.vectors
         if expansion or FIXED not in config.words.channels or "fingerprint" not in about or about.get("packed"):
             return expansion
-        return cls(run, located(Path(config.words.vectors), run), about["fingerprint"])
+        # Its path may be relative to the folder that the run was trained in: seen from above the run, or from here.
+        path = Path(config.words.vectors)
+        candidates = (folder / path for folder in (*run.absolute().parents, Path.cwd()))
+        return cls(run, next((file for file in candidates if os.path.isfile(file)), path), about["fingerprint"])
 
     @cached_property
     def _file(self) -> WordVectors | str:
@@ -193,11 +195,6 @@ class RunVectors:
         """Whether the file is there, with the vectors that the run knows it by; opens it."""
         return not isinstance(self._file, str)
 
-    @property
-    def sub_words(self) -> SubWords | None:
-        """The file's n-grams; None if it has none, or is not available."""
-        return None if isinstance(self._file, str) else self._file.sub_words
-
     def read(self, words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """See ``Lookup``; warns once if the file cannot be used."""
         if not isinstance(self._file, str):
@@ -208,12 +205,6 @@ class RunVectors:
             f"{self._file}: give the file with `structviews runs expand {run} --vectors FILE`"
         )
         return np.zeros(len(words), bool), np.empty((0, 0), np.float32)
-
-
-def located(path: Path, run: Path) -> Path:
-    """A file that was named relative to the folder that a run was trained in: seen from above the run, or from here."""
-    candidates = (folder / path for folder in (*run.absolute().parents, Path.cwd()))
-    return next((file for file in candidates if os.path.isfile(file)), path)
 
 
 class ExtendedVocabulary(Vocabulary):

@@ -82,9 +82,8 @@ class Preparer:
         name = self.parsed.tokeniser.get("name")
         is_parsers = name != TREEBANK and name == self.parsed.parser.get("name", "").partition("+")[0]
         parser = self._resolve_parser() if texts and is_parsers else None
-        found_words = iter(
-            parser.tokenise(texts) if isinstance(parser, Tokeniser) else tokenise_all(texts, self.language)
-        )
+        tokenised = parser.tokenise(texts) if isinstance(parser, Tokeniser) else tokenise_all(texts, self.language)
+        found_words = iter(tokenised)
         ready: list[ParsedSentence] = []
         for i, each in enumerate(inputs):
             words = next(found_words) if isinstance(each, str) else each
@@ -114,8 +113,11 @@ class Preparer:
                 if not isinstance(parse, ParsedSentence):
                     raise SentenceError(i, f"{' '.join(ready[i].tokens)[:60]!r}: not parsed: {parse.reason}")
                 ready[i] = parse
-        if "labelled" in needs:
-            check_relations(ready)
+        bare = [i for i, each in enumerate(ready) if not has_relations(each.relations)] if "labelled" in needs else []
+        if bare:
+            reason = "its dependency tree has no relations of Universal Dependencies, which a view reads (word 1 has "
+            relation = short(ready[bare[0]].relations[0])
+            raise SentenceError(bare[0], f"{reason}{relation}): give them, or the words alone")
         return ready
 
     def __getstate__(self) -> dict[str, Any]:
@@ -207,17 +209,6 @@ def listed(sentences: Iterable[Sentence]) -> list[Sentence]:
             raise SentenceError(index, f"{text[:60]!r}: half a character, {half}: read the text as UTF-8") from None
         found.append(each)
     return found
-
-
-def check_relations(sentences: Iterable[ParsedSentence]) -> None:
-    """Raise SentenceError unless the dependency trees have relations that a view can read."""
-    for i, sentence in enumerate(sentences):
-        if not has_relations(sentence.relations):
-            raise SentenceError(
-                i,
-                "its dependency tree has no relations of Universal Dependencies, which a view reads (word 1 has "
-                f"{short(sentence.relations[0])}): give them, or the words alone",
-            )
 
 
 def short(value: Any) -> str:

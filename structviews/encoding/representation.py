@@ -18,8 +18,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
 from torch import Tensor, nn
 
-from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.preparation import SentenceError
 from structviews.errors import InputError
 from structviews.runs.folder import COMPONENTS
@@ -27,8 +25,6 @@ from structviews.runs.which_vectors import Representation
 from structviews.runtime.seals import damaged, read_tensors, write_arrays
 from structviews.views.view import Encoded
 
-REFERENCE = 5000
-"""Number of sentences to fit the stored components on (measured in docs/representations.md)."""
 # Words encoded at a time: as many as 1,024 sentences of 32 words have. It bounds the memory for long sentences.
 WORDS_AT_ONCE, FEWEST = 2**15, 32
 # Subspace iterations and oversampling of svd_lowrank.
@@ -131,40 +127,35 @@ def load_components(run: Path, widths: Mapping[str, int]) -> dict[str, Component
     return found
 
 
-def reference_sentences(corpus: ParsedCorpus, rows: np.ndarray) -> list[ParsedSentence]:
-    """At most ``REFERENCE`` sentences, evenly spaced over the given ascending rows of a corpus."""
-    chosen = rows[np.unique(np.linspace(0, len(rows) - 1, min(REFERENCE, len(rows))).astype(np.int64))]
-    return [corpus.sentence(int(row)) for row in chosen]
-
-
 class SentenceVectors(nn.Module):
     """Makes sentences' vectors of what the encoders of some views return: ``pool``, then ``of_views``, then ``join``.
 
     It has nothing to learn. The vectors of a view's encoders, one per channel, are concatenated; those of the views are
-    scaled by their ``weights``, or weighted in the average, by default 1 each. The ``components`` to remove are those
-    of each ``Encoder.key``; a transductive representation fits ``count`` of them itself. ``pool`` makes vectors by the
-    ``poolings``, by default by that of the representation.
+    scaled by their weights, or weighted in the average. The ``components`` to remove are those of each ``Encoder.key``;
+    a transductive representation fits ``count`` of them itself. ``pool`` makes vectors by the ``poolings``, by default
+    by that of the representation. Views are ``chosen`` by their index in ``encoders``, which has those of all.
     """
 
     def __init__(
         self,
-        views: Sequence[Sequence[Encoder]],
+        encoders: Sequence[Sequence[Encoder]],
+        chosen: Sequence[int],
         representation: Representation,
-        weights: Sequence[float] = (),
         components: Mapping[str, Components] = MappingProxyType({}),
         count: int = 1,
         poolings: Sequence[str] = (),
     ):
         super().__init__()
-        self.views = views
+        self.chosen = chosen
+        self.views = [encoders[i] for i in chosen]
         self.representation = representation
         self.pooling = representation.pooling
         self.poolings = poolings or (self.pooling,)
         self.read_states = set(self.poolings) != {"vector"}
-        self.weights = weights or [1.0] * len(views)
+        self.weights = [representation.view_weights[i] if representation.view_weights else 1.0 for i in chosen]
         self.count = count
         if representation.remove_component and not representation.transductive:
-            for key in (each.key(self.pooling) for view in views for each in view):
+            for key in (each.key(self.pooling) for view in self.views for each in view):
                 for field, tensor in components[key]._asdict().items():
                     self.register_buffer(_buffer(key, field), tensor, persistent=False)
 

@@ -119,13 +119,12 @@ class SentenceEncoder(nn.Module):
         ready = (sentences if isinstance(sentences, Prepared) else self.collate(sentences)).to(self.device)
         if not ready.sentences:
             return torch.empty(0, self.dim, device=self.device)
-        chosen, states = self.embedder.chosen, self.vectors.read_states
         if self.members:
             encoded = [[Encoded(member(own))] for member, own in zip(self.members, ready.members, strict=True)]
         elif self.model is not None and ready.batch is not None:
-            encoded = self.model.encode(ready.batch, states, chosen)
+            encoded = self.model.encode(ready.batch, self.vectors.read_states, self.vectors.chosen)
         else:
-            encoded = self.embedder.encode_batch(chosen, ready.sentences, states)
+            encoded = self.embedder.encode_batch(self.vectors, ready.sentences)
         pooled = {key: each.to(self.device) for key, each in self.vectors.pool(encoded).items()}
         return self.vectors.join(self.vectors.of_views(pooled))
 

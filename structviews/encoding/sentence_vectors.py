@@ -16,7 +16,7 @@ import numpy as np
 
 from structviews.errors import InputError
 from structviews.runtime.array_files import map_array
-from structviews.runtime.files import text_lines, write_bytes, write_whole
+from structviews.runtime.files import text_lines, write_whole
 from structviews.runtime.wording import counted
 
 Tokens = tuple[str, ...]
@@ -27,7 +27,7 @@ ROWS_AT_ONCE = 10_000
 
 def write_sentences(file: Path, sentences: Iterable[Tokens]) -> None:
     """Write sentences, one per line."""
-    write_bytes(file, "".join(" ".join(tokens) + "\n" for tokens in sentences).encode())
+    write_whole(file, "".join(" ".join(tokens) + "\n" for tokens in sentences).encode())
 
 
 def read_sentences(file: Path) -> dict[Tokens, int]:

@@ -6,7 +6,7 @@ Shapes: n lines, d dimensions of a vector.
 import hashlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import escape
@@ -170,21 +170,17 @@ def _encoder_of_blocks(
     def sentences(start: int, stop: int) -> list[Sentence]:
         return [line.split() if tokenised else line for line in text.lines(start, stop)]
 
-    def in_pieces(first: int) -> Iterator[Sequence[Sentence]]:
-        # Block by block, so that a resumed encoding has the same pieces.
-        for start in range(first, text.n, AT_ONCE):
-            for each in pieces(start, min(start + AT_ONCE, text.n), text.n, batch_size):
-                yield sentences(each.start, each.stop)
-
     def encoded(first: int) -> Iterator[np.ndarray]:
-        def show(done: int, total: int) -> None:
-            progress(text.n * done // total, text.n)
-
         progress(first, text.n)  # show the bar before parsing starts
         if embedder.choice.is_transductive:
-            yield embedder.encode(sentences(0, text.n), batch_size, show)
-        else:
-            yield from pool.each(embedder, in_pieces(first), batch_size, SharedProgress(first, text.n, progress))
+            lines = sentences(0, text.n)
+            yield embedder.encode(lines, batch_size, lambda done, total: progress(text.n * done // total, text.n))
+            return
+        # Block by block, so that a resumed encoding has the same pieces.
+        blocks = (slice(start, min(start + AT_ONCE, text.n)) for start in range(first, text.n, AT_ONCE))
+        slices = (each for block in blocks for each in pieces(block.start, block.stop, text.n, batch_size))
+        in_pieces = (sentences(each.start, each.stop) for each in slices)
+        yield from pool.each(embedder, in_pieces, batch_size, SharedProgress(first, text.n, progress))
 
     def block(start: int, stop: int) -> np.ndarray:
         nonlocal vectors

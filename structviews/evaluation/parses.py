@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from structviews.corpus.layout import Form, Row, batch_of
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.corpus.sentence import ParsedSentence
+from structviews.corpus.tree_arrays import sizes
 from structviews.runtime.arrays import Array, inverse_of, starts_of
 
 
@@ -82,25 +83,19 @@ class Parses:
     @classmethod
     def of_tables(cls, tables: Sequence[pa.Table]) -> "Parses":
         """Parses from the tables of corpus shards with an additional column ``row``."""
-        chunks = {name: [c for table in tables for c in table[name].chunks] for name in tables[0].column_names}
-
-        def numbers(name: str) -> Array:
-            return np.concatenate([c.to_numpy() for c in chunks[name]])
-
-        def flat(name: str) -> Array:
-            return np.concatenate([c.flatten().to_numpy(zero_copy_only=False) for c in chunks[name]])
-
+        # The types of numbers and of dictionary indices differ between shards.
+        table = pa.concat_tables(tables, promote_options="permissive")
         return cls(
-            rows=numbers("row"),
-            documents=numbers("document"),
-            lengths=np.concatenate([pc.list_value_length(c).to_numpy() for c in chunks["tokens"]]).astype(np.int64),
-            words=_column(chunks["tokens"]),
-            tags=_column(chunks["tags"]),
-            heads=flat("heads"),
-            relations=_column(chunks["relations"]),
-            left=flat("left"),
-            right=flat("right"),
-            labels=_column(chunks["labels"]),
+            rows=table["row"].to_numpy(),
+            documents=table["document"].to_numpy(),
+            lengths=sizes(table, "tokens"),
+            words=_column(table["tokens"]),
+            tags=_column(table["tags"]),
+            heads=pc.list_flatten(table["heads"]).to_numpy(),
+            relations=_column(table["relations"]),
+            left=pc.list_flatten(table["left"]).to_numpy(),
+            right=pc.list_flatten(table["right"]).to_numpy(),
+            labels=_column(table["labels"]),
         )
 
     def __len__(self) -> int:
@@ -151,7 +146,7 @@ class Parses:
     @cached_property
     def is_punctuation(self) -> Array:
         """(n,) bool: whether each word has no letter or digit."""
-        return np.array([not any(map(str.isalnum, name)) for name in self.words.names])[self.words.ids]
+        return np.array([not any(map(str.isalnum, name)) for name in self.words.names], bool)[self.words.ids]
 
     @cached_property
     def head_words(self) -> Array:
@@ -165,8 +160,30 @@ class Parses:
 
     @cached_property
     def nodes(self) -> "Nodes":
-        """The constituency trees."""
-        return Nodes.of(self)
+        """The nodes of the constituency trees, which all sentences must have."""
+        sizes = 2 * self.lengths - 1
+        first = starts_of(sizes)
+        sentence = np.repeat(np.arange(len(self), dtype=np.int32), sizes)
+        number = np.arange(len(sentence)) - first[sentence]
+        is_leaf = number < self.lengths[sentence]
+        is_root = number == sizes[sentence] - 1
+        internal = np.flatnonzero(~is_leaf)
+        left, right = (first[sentence[internal]] + side for side in (self.left, self.right))
+        parent = np.arange(len(sentence), dtype=np.int32)
+        parent[left] = parent[right] = internal
+        word = np.where(is_leaf, self.starts[sentence] + number, -1)
+        chain = np.array([len(name.split("+")) if name else 0 for name in self.labels.names], dtype=np.int8)
+        levels = chain[self.labels.ids]
+        levels[is_root & ~is_leaf] = np.maximum(levels[is_root & ~is_leaf], 1)
+        # A node starts at the leaf reached through left children only, and ends at the one through right children only.
+        bounds = []
+        for child in (left, right):
+            step = np.arange(len(sentence), dtype=np.int32)
+            step[internal] = child
+            while not np.array_equal(further := step[step], step):
+                step = further
+            bounds.append(number[step])
+        return Nodes(sentence, parent, is_root, word, bounds[0], bounds[1] + 1, levels)
 
 
 @dataclass(frozen=True)
@@ -185,33 +202,6 @@ class Nodes:
     end: Array  # position after its last word
     levels: Array
 
-    @classmethod
-    def of(cls, parses: Parses) -> "Nodes":
-        """The nodes of sentences that have constituency trees."""
-        sizes = 2 * parses.lengths - 1
-        first = starts_of(sizes)
-        sentence = np.repeat(np.arange(len(parses), dtype=np.int32), sizes)
-        number = np.arange(len(sentence)) - first[sentence]
-        is_leaf = number < parses.lengths[sentence]
-        is_root = number == sizes[sentence] - 1
-        internal = np.flatnonzero(~is_leaf)
-        left, right = (first[sentence[internal]] + side for side in (parses.left, parses.right))
-        parent = np.arange(len(sentence), dtype=np.int32)
-        parent[left] = parent[right] = internal
-        word = np.where(is_leaf, parses.starts[sentence] + number, -1)
-        chain = np.array([len(name.split("+")) if name else 0 for name in parses.labels.names], dtype=np.int8)
-        levels = chain[parses.labels.ids]
-        levels[is_root & ~is_leaf] = np.maximum(levels[is_root & ~is_leaf], 1)
-        # A node starts at the leaf reached through left children only, and ends at the one through right children only.
-        bounds = []
-        for child in (left, right):
-            step = np.arange(len(sentence), dtype=np.int32)
-            step[internal] = child
-            while not np.array_equal(further := step[step], step):
-                step = further
-            bounds.append(number[step])
-        return cls(sentence, parent, is_root, word, bounds[0], bounds[1] + 1, levels)
-
     def summed_to_root(self, amounts: Array) -> Array:
         """Sum of amounts (m,) over each node and all its ancestors, in log(height) passes."""
         sums, above = amounts.astype(np.int32), self.parent
@@ -224,17 +214,16 @@ class Nodes:
 def _of_lengths(corpus: ParsedCorpus, number: int, shortest: int, longest: int) -> pa.Table:
     """The sentences of some lengths of a shard, with an additional column ``row``."""
     table = corpus.shard(number)
-    lengths = pc.list_value_length(table["tokens"]).to_numpy()
+    lengths = sizes(table, "tokens")
     fits = np.flatnonzero((lengths >= shortest) & (lengths <= longest))
     return table.take(fits).append_column("row", pa.array(sum(corpus.shard_rows[:number]) + fits))
 
 
-def _column(chunks: Sequence[pa.ListArray]) -> Column:
+def _column(lists: pa.ChunkedArray) -> Column:
     """Lists of dictionary-encoded strings as one column with a single, sorted dictionary."""
-    wide = pa.dictionary(pa.int32(), pa.string())  # index types differ between shards
-    flat = pa.chunked_array([chunk.flatten().cast(wide) for chunk in chunks], wide).unify_dictionaries()
-    names = flat.chunk(0).dictionary.to_numpy(zero_copy_only=False) if flat.num_chunks else np.array([], dtype=object)
-    ids = np.concatenate([chunk.indices.to_numpy() for chunk in flat.chunks])
+    wide = pa.dictionary(pa.int32(), pa.string())  # the dictionaries of all shards together may need it
+    values = pc.list_flatten(lists).cast(wide).combine_chunks()
+    names = values.dictionary.to_numpy(zero_copy_only=False)
     # Sorted, so that ids do not depend on the number and order of the shards read.
     order = np.argsort(names, kind="stable")
-    return Column(inverse_of(order).astype(np.int32)[ids], names[order])
+    return Column(inverse_of(order).astype(np.int32)[values.indices.to_numpy()], names[order])

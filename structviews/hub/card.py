@@ -68,11 +68,9 @@ def model_card(
         model_name=name,
         eval_results=_evaluations(run) or None,
     )
-    environment = Environment(
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    environment.filters |= {"text": as_text, "code": as_code, "block": as_block}
-    template = environment.from_string(files("structviews.hub").joinpath("model_card.md").read_text("utf-8"))
+    jinja = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True)
+    jinja.filters |= {"text": as_text, "code": as_code, "block": as_block}
+    template = jinja.from_string(files("structviews.hub").joinpath("model_card.md").read_text("utf-8"))
     return template.render(
         header=header.to_yaml(),
         name=name,

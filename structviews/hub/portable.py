@@ -20,7 +20,7 @@ from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, EXPANSION, MEMBERS, SHARED, SOURCES, model_checksum
 from structviews.runs.settings_file import PARSED, load_run, read_settings, run_kind, write_settings
 from structviews.runtime.documents import write_json
-from structviews.runtime.files import text_lines, write_bytes
+from structviews.runtime.files import text_lines, write_whole
 from structviews.words import CONTEXTUAL, FIXED
 
 CARD = "README.md"
@@ -127,10 +127,9 @@ def _without_paths(settings: dict[str, Any]) -> dict[str, Any]:
 
 def check_arrived(folder: Path) -> None:
     """Check a downloaded run before loading anything from it: that it has nothing but data, and is whole."""
+    data = (".toml", ".safetensors", ".tsv", ".json", ".md")
     for path in folder.rglob("*"):
-        if path.is_symlink() or (
-            path.is_file() and path.suffix not in (".toml", ".safetensors", ".tsv", ".json", ".md")
-        ):
+        if path.is_symlink() or (path.is_file() and path.suffix not in data):
             raise InputError(f"{path}: does not belong to a run")
     check_whole(folder)
 
@@ -202,7 +201,7 @@ def read_sources(path: Path) -> list[Source]:
 def write_sources(path: Path, sources: Iterable[Source]) -> None:
     """Write a table of sources."""
     rows = ["\t".join(map(str, row)) for row in sources]
-    write_bytes(path, "".join(f"{line}\n" for line in (HEADER, *rows)).encode("utf-8"))
+    write_whole(path, "".join(f"{line}\n" for line in (HEADER, *rows)).encode("utf-8"))
 
 
 class Group(NamedTuple):

@@ -57,17 +57,15 @@ def push(
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{card}: not readable ({error}): give a Markdown file") from None
         text = text if card else model_card(folder, repo, Embedder.load(folder, precision="fp32"), licence)
-        sizes = {
-            str(path.relative_to(folder)): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
-        }
+        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+        sizes = {str(path.relative_to(folder)): path.stat().st_size for path in files}
         (folder / CARD).write_text(text, "utf-8")
         if dry_run:
             return Pushed("", text, sizes, notes)
         with hub_errors(repo):
             name = api.create_repo(repo, private=private or None, exist_ok=True).repo_id
-            sent = api.upload_folder(
-                repo_id=name, folder_path=folder, commit_message=f"Push {run.resolve().name}", delete_patterns=PATTERNS
-            )
+            title = f"Push {run.resolve().name}"
+            sent = api.upload_folder(repo_id=name, folder_path=folder, commit_message=title, delete_patterns=PATTERNS)
         return Pushed(str(sent.commit_url), text, sizes, notes)
 
 

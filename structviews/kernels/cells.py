@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -86,6 +86,7 @@ class TreeCell(nn.Module, ABC):
     attention: bool = False  # whether it weighs its children, see ``Children.softmax``
     labelled: bool = False  # whether it reads the labels of words, see ``of_labels``; its trees are not binary then
     hidden: int  # dimension H of a state
+    opened: ClassVar[str] = ""  # the parameter whose values from H on are set by the setting `gate_bias`; none if empty
 
     def of_words(self, vectors: Tensor) -> Tensor:
         """``(U, P)`` what depends only on a word, computed once for each distinct one; by default its vector."""
@@ -103,10 +104,6 @@ class TreeCell(nn.Module, ABC):
     def node(self, x: Tensor, children: Children) -> State:
         """The states of nodes with children; ``x (M, P)`` as for leaves, empty in binary trees."""
 
-    def gate_biases(self) -> list[Tensor]:
-        """The biases that the setting ``gate_bias`` sets; none by default."""
-        return []
-
 
 class _OfPairs(Function):
     @staticmethod
@@ -118,7 +115,7 @@ class _OfPairs(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         pairs, gradient = ctx.pairs, gradient.contiguous()
-        places = torch.arange(len(pairs), device=gradient.device)
+        places = torch.arange(len(pairs.words), device=gradient.device)
         by_word = sums_by_group(gradient, places, pairs.word_starts)
         return by_word, sums_by_group(gradient, pairs.by_label, pairs.label_starts), None
 
@@ -166,21 +163,9 @@ def lstm_state(i: Tensor, o: Tensor, u: Tensor, below: Tensor | float = 0.0) -> 
 def run_levels(cell: TreeCell, vectors: Tensor, rows: NodeRows, trees: TreeBatch) -> Results:
     """Run a cell's equations level by level, with gradients; ``vectors (U, X)`` are those of the distinct words."""
     words = inputs(cell, vectors, rows.pairs)
-    weights = [each for each in cell.parameters() if each.requires_grad]
+    weights = [each for each in cell.parameters() if each.requires_grad and torch.is_grad_enabled()]
     states, roots, attention = _Levels.apply(cell, rows, trees, words, *weights)
     return states, roots, attention if cell.attention else None
-
-
-class _Level(NamedTuple):
-    """What autograd recorded of a level: its inputs and results, and where they are among rows, nodes and edges."""
-
-    rows: slice
-    nodes: slice
-    edges: slice
-    x: Tensor
-    below: State
-    state: State
-    attention: Tensor | None
 
 
 class _Levels(Function):
@@ -195,15 +180,17 @@ class _Levels(Function):
         ctx: Any, cell: TreeCell, rows: NodeRows, trees: TreeBatch, words: Tensor, *weights: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         records = any(ctx.needs_input_grad)
-        levels: list[_Level] = []
+        levels = []  # what autograd recorded of each: its inputs and results
         buffers: State = ()
         children = rows.of_nodes.index_select(0, trees.children)
-        leaves, none = slice(0, rows.n_leaves), slice(0, 0)
-        for level in (None, *trees.upper_levels()):
-            at, nodes, edges = (rows.at(level), level.nodes, level.edges) if level else (leaves, none, none)
+        for level in (None, *trees.upper_levels()):  # None: the leaves
+            below: State = ()
+            at, family = slice(0, rows.n_leaves), None
+            if level:
+                at, count = rows.at(level), level.nodes.stop - level.nodes.start
+                below = tuple(each.index_select(0, children[level.edges]).requires_grad_(records) for each in buffers)
+                family = Children(below, count, level.parent, partial(_add, level))
             x = words.detach().index_select(0, rows.words[at]).requires_grad_(records)
-            below = tuple(each.index_select(0, children[edges]).requires_grad_(records) for each in buffers)
-            family = Children(below, nodes.stop - nodes.start, level.parent, partial(_add, level)) if level else None
             with torch.set_grad_enabled(records):
                 state = cell.node(x, family) if family else cell.leaf(x)
             if not buffers:
@@ -211,46 +198,47 @@ class _Levels(Function):
                 buffers = tuple(each.new_empty(n_rows, each.shape[1]) for each in state)
             for buffer, each in zip(buffers, state, strict=True):
                 buffer[at] = each.detach()
-            levels.append(_Level(at, nodes, edges, x, below, state, family.attention if family else None))
+            levels.append((level, at, x, below, state, family.attention if family else None))
         ctx.trees, ctx.rows, ctx.levels, ctx.weights = trees, rows, levels if records else [], weights
         ctx.set_materialize_grads(False)
-        h, attention = buffers[0], [each.attention.detach() for each in levels if each.attention is not None]
+        h, attention = buffers[0], [weight.detach() for *_, weight in levels if weight is not None]
         return h, h.index_select(0, rows.of_nodes[trees.roots]), torch.cat(attention or [h.new_empty(0)])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_attention: Tensor | None) -> Any:
-        trees, rows, levels, weights = ctx.trees, ctx.rows, ctx.levels, ctx.weights
+        trees, rows, weights = ctx.trees, ctx.rows, ctx.weights
+        _, _, x, _, state, _ = ctx.levels[0]
         # Gradients of states by slot, see ``TreeBatch.slot``: from the parents, then from the objective.
-        above = [each.new_zeros(len(trees), each.shape[1]) for each in levels[0].state]
+        above = [each.new_zeros(len(trees), each.shape[1]) for each in state]
         if d_roots is not None:
             above[0][trees.n_edges :] = d_roots
-        d_x = levels[0].x.new_zeros(len(rows.words), levels[0].x.shape[1])
+        d_x = x.new_zeros(len(rows.words), x.shape[1])
         d_weights: list[Tensor | None] = [None] * len(weights)
-        for level in reversed(levels):
-            if level.below:
+        for level, at, x, below, state, attention in reversed(ctx.levels):
+            if level:
                 d_state = [each.index_select(0, trees.slot[level.nodes]) for each in above]
             else:  # a leaf's row stands for all leaves of its word
                 slots = trees.slot.index_select(0, rows.leaves)
                 d_state = [sums_by_group(each, slots, rows.leaf_starts) for each in above]
             if d_h is not None:
-                d_state[0] += d_h[level.rows]
-            results = list(zip(level.state, d_state, strict=True))
-            if level.attention is not None and d_attention is not None:
-                results.append((level.attention, d_attention[level.edges]))
+                d_state[0] += d_h[at]
+            results = list(zip(state, d_state, strict=True))
+            if attention is not None and d_attention is not None:
+                results.append((attention, d_attention[level.edges]))
             by_x, *by_input = torch.autograd.grad(
                 [result for result, _ in results],
-                [level.x, *level.below, *weights],
+                [x, *below, *weights],
                 [gradient for _, gradient in results],
                 retain_graph=True,  # until the caller's graph goes, as with any function
                 allow_unused=True,
             )
             if by_x is not None:
-                d_x[level.rows] = by_x
-            for each, gradient in zip(above, by_input[: len(level.below)], strict=False):
+                d_x[at] = by_x
+            for each, gradient in zip(above, by_input[: len(below)], strict=False):
                 if gradient is not None:
                     each[level.edges] = gradient
-            for number, gradient in enumerate(by_input[len(level.below) :]):
+            for number, gradient in enumerate(by_input[len(below) :]):
                 total = d_weights[number]
                 if gradient is not None:
                     d_weights[number] = gradient if total is None else total.add_(gradient)
@@ -362,6 +350,5 @@ def open_gates(module: nn.Module, bias: float) -> None:
             for name, parameter in part.named_parameters():
                 if name.startswith("bias_ih"):
                     nn.init.constant_(parameter.detach()[gates], bias)
-        elif isinstance(part, TreeCell):
-            for gate in part.gate_biases():
-                nn.init.constant_(gate.detach(), bias)
+        elif isinstance(part, TreeCell) and part.opened:
+            nn.init.constant_(part.get_parameter(part.opened).detach()[part.hidden :], bias)

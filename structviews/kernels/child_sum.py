@@ -9,7 +9,7 @@ labels), H hidden size, X input size. Letters as in Tai et al. 2015 (eqs. 2-8), 
 views 3.2.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -116,18 +116,6 @@ def level_pass(cell: ChildSumCell, vectors: Tensor, rows: NodeRows, trees: TreeB
     return states, roots.to(vectors.dtype), attention
 
 
-class _Buffers(NamedTuple):
-    """Results of the forward pass for all rows, inner nodes and edges."""
-
-    gates: Tensor  # (R, 3H) activations of i, o and u (folded)
-    c: Tensor  # (R, H) cells
-    h: Tensor  # (R, H) states
-    sent: Tensor  # (R, (1 or 2) H) the nodes' contributions to their parents' forget gates; keys
-    own: Tensor  # (I, (1 or 2) H) the inner nodes' contributions to their children's forget gates; queries
-    h_sum: Tensor  # (I, H) (weighted) sum of the children's states
-    forget: Tensor  # (E, H) activations of the forget gates
-
-
 class _ChildSum(steps.Function):
     """The cell over a batch of trees; all tensors have the dtype of the products.
 
@@ -143,100 +131,74 @@ class _ChildSum(steps.Function):
         w_sum, w_send, b_send = parameters
         size, leaves, n_inner = w_sum.shape[1], slice(0, rows.n_leaves), len(trees) - trees.n_leaves
         h = of_words.new_empty(rows.n_leaves + n_inner, size)
-        buffers = _Buffers(
-            gates=of_words.index_select(0, rows.words),
-            c=torch.empty_like(h, dtype=torch.promote_types(h.dtype, torch.float32)),
-            h=h,
-            sent=h.new_empty(len(h), len(w_send)),
-            own=own_of_words.index_select(0, rows.words[rows.n_leaves :]),
-            h_sum=h.new_empty(n_inner, size),
-            forget=h.new_empty(trees.n_edges, size),
-        )
-        gates, c, _, sent, own, h_sum, forget = buffers
-        attention, ops, children = [], steps.on(h.device), rows.of_nodes.index_select(0, trees.children)
+        c = torch.empty_like(h, dtype=torch.promote_types(h.dtype, torch.float32))
+        gates = of_words.index_select(0, rows.words)  # (R, 3H) of i, o and u (folded); their activations
+        # What nodes send to their parents: (R, (1 or 2) H) their part of the forget gates; keys.
+        sent = h.new_empty(len(h), len(w_send))
+        # What inner nodes have for their children: (I, (1 or 2) H) their part of the forget gates; queries.
+        own = own_of_words.index_select(0, rows.words[rows.n_leaves :])
+        h_sum = h.new_empty(n_inner, size)  # (weighted) sum of the children's states
+        forget = h.new_empty(trees.n_edges, size)  # activations of the forget gates
+        ops, children = steps.on(h.device), rows.of_nodes.index_select(0, trees.children)
+        attentive, attentions = len(w_send) > size, []
         c[leaves] = 0
         ops.open_gates(gates[leaves], c[leaves], h[leaves])
         steps.multiply(h[leaves], w_send.T, b_send, out=sent[leaves])
         for level in trees.upper_levels():
-            at, inner, edges, weight = rows.at(level), level.inner, level.edges, None
+            at, inner, edges = rows.at(level), level.inner, level.edges
             below, sums, heads = children[edges], h_sum[inner], own[inner]
-            if len(w_send) > size:
-                attention.append(ops.attend(level, below, heads[:, size:], sent[:, size:]))
-                weight = attention[-1].weight
+            attention = ops.attend(level, below, heads[:, size:], sent[:, size:]) if attentive else None
+            attentions.append(attention)
+            weight = attention.weight if attention else None
             forget_gates = sent[:, :size], heads[:, :size]
             ops.sum_children(level, below, forget_gates, (h, c), weight, (forget[edges], sums, c[at]))
             gates[at].addmm_(sums, w_sum.T)
             ops.open_gates(gates[at], c[at], h[at])
             torch.addmm(b_send, h[at], w_send.T, out=sent[at])
-        ctx.trees, ctx.rows, ctx.children, ctx.attention = trees, rows, children, attention
-        ctx.save_for_backward(w_sum, w_send, *buffers)
+        ctx.trees, ctx.rows, ctx.children, ctx.attentions = trees, rows, children, attentions
+        ctx.save_for_backward(w_sum, w_send, gates, c, h, sent, own, h_sum, forget)
         ctx.set_materialize_grads(False)
-        weights = None
-        if len(w_send) > size:
-            weights = torch.cat([level.weight for level in attention] or [c.new_empty(0)])
+        weights = torch.cat([each.weight for each in attentions if each] or [c.new_empty(0)]) if attentive else None
         return h, h.index_select(0, rows.of_nodes[trees.roots]), weights
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None) -> Any:
-        _, _, *saved = ctx.saved_tensors
-        rows, buffers = ctx.rows, _Buffers(*saved)
-        d_gates, d_sent, d_own = _gradients(ctx, d_h, d_roots, d_weights)
-        by_word = steps.sums_by_group(d_gates, rows.by_word, rows.word_starts)
-        inner_by_word = (rows.by_word - rows.n_leaves + 1).clamp_(min=0)  # in d_own, whose first row all leaves use
-        return (
-            None,
-            None,
-            by_word,
-            steps.sums_by_group(d_own, inner_by_word, rows.word_starts),
-            d_gates[rows.n_leaves :].T @ buffers.h_sum,
-            d_sent.T @ buffers.h,
-            d_sent.sum(0),
-        )
-
-
-def _gradients(
-    ctx: Any, d_h: Tensor | None, d_roots: Tensor | None, d_weights: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The backward pass from the roots to the leaves: gradients of pre-activations, of ``sent`` and of ``own``.
-
-    The gradient of ``own``, ``(1 + I, (1 or 2) H)``, begins with a row of zeros.
-    """
-    w_sum, w_send, gates, c, h, sent, own, _, forget = ctx.saved_tensors
-    trees, rows, size, ops = ctx.trees, ctx.rows, h.shape[1], steps.on(h.device)
-    d_gates, d_sent, d_own = torch.empty_like(gates), torch.empty_like(sent), own.new_zeros(1 + len(own), own.shape[1])
-    if d_weights is None:
-        d_weights = c.new_zeros(trees.n_edges)
-    # What parents pass down to h, c and sent, by slot, see ``TreeBatch.slot``; nothing but d_roots to roots.
-    above = above_h, above_c, above_sent = [each.new_empty(len(trees), each.shape[1]) for each in (h, c, sent)]
-    for each, of_roots in zip(above, (0 if d_roots is None else d_roots, 0, 0), strict=True):
-        each[trees.n_edges :] = of_roots
-
-    def close(at: slice, by_h: Tensor, by_c: Tensor) -> None:
-        """Gradients of rows from those passed down, in ``d_sent`` too; ``by_c`` gets the full one of their cells."""
-        by_h.addmm_(d_sent[at], w_send)
-        if d_h is not None:
-            by_h.add_(d_h[at])
-        ops.close_gates(gates[at], c[at], by_h, by_c, d_gates[at])
-
-    for number, level in reversed(list(enumerate(trees.upper_levels()))):
-        at, inner, edges, weight = rows.at(level), level.inner, level.edges, None
-        below, d_edges, d_heads = ctx.children[edges], above_sent[edges], d_own[1:][inner]
-        slot = trees.slot[level.nodes]
-        by_h, by_c = (each.index_select(0, slot) for each in (above_h, above_c))
-        torch.index_select(above_sent, 0, slot, out=d_sent[at])
-        close(at, by_h, by_c)
-        d_h_sum = torch.mm(d_gates[at], w_sum)
-        if ctx.attention:
-            attention = ctx.attention[number]
-            weight = attention.weight
-            vectors, into = (own[inner, size:], sent[:, size:]), (d_heads[:, size:], d_edges[:, size:])
-            ops.attend_backward(level, below, vectors, attention, h, (d_h_sum, d_weights[edges]), into)
-        into_all = above_h[edges], above_c[edges], d_edges[:, :size], d_heads[:, :size]
-        ops.spread_to_children(level, below, forget[edges], c, weight, (d_h_sum, by_c), into_all)
-    # A leaf's row stands for all leaves of its word.
-    slots = trees.slot.index_select(0, rows.leaves)
-    of_leaves = [steps.sums_by_group(each, slots, rows.leaf_starts) for each in above]
-    d_sent[: rows.n_leaves] = of_leaves.pop()
-    close(slice(0, rows.n_leaves), *of_leaves)
-    return d_gates, d_sent, d_own
+        w_sum, w_send, gates, c, h, sent, own, h_sum, forget = ctx.saved_tensors
+        trees, rows, size, ops = ctx.trees, ctx.rows, h.shape[1], steps.on(h.device)
+        d_gates, d_sent = torch.empty_like(gates), torch.empty_like(sent)
+        d_own = own.new_zeros(1 + len(own), own.shape[1])  # the first row is that of all leaves
+        if d_weights is None:
+            d_weights = c.new_zeros(trees.n_edges)
+        # What parents pass down to h, c and sent, by slot, see ``TreeBatch.slot``; nothing but d_roots to roots.
+        above = above_h, above_c, above_sent = [each.new_empty(len(trees), each.shape[1]) for each in (h, c, sent)]
+        for each, of_roots in zip(above, (0 if d_roots is None else d_roots, 0, 0), strict=True):
+            each[trees.n_edges :] = of_roots
+        levels = zip((None, *trees.upper_levels()), (None, *ctx.attentions), strict=True)  # None: the leaves
+        for level, attention in reversed([*levels]):
+            at = rows.at(level) if level else slice(0, rows.n_leaves)
+            if level:
+                slot = trees.slot[level.nodes]
+                by_h, by_c = (each.index_select(0, slot) for each in (above_h, above_c))
+                torch.index_select(above_sent, 0, slot, out=d_sent[at])
+            else:  # a leaf's row stands for all leaves of its word
+                slot = trees.slot.index_select(0, rows.leaves)
+                by_h, by_c, d_sent[at] = (steps.sums_by_group(each, slot, rows.leaf_starts) for each in above)
+            by_h.addmm_(d_sent[at], w_send)
+            if d_h is not None:
+                by_h.add_(d_h[at])
+            ops.close_gates(gates[at], c[at], by_h, by_c, d_gates[at])  # now `by_c` has all of the cells' gradient
+            if not level:
+                break
+            inner, edges, weight = level.inner, level.edges, attention.weight if attention else None
+            below, d_edges, d_heads = ctx.children[edges], above_sent[edges], d_own[1:][inner]
+            d_h_sum = torch.mm(d_gates[at], w_sum)
+            if attention:
+                vectors, into = (own[inner, size:], sent[:, size:]), (d_heads[:, size:], d_edges[:, size:])
+                ops.attend_backward(level, below, vectors, attention, h, (d_h_sum, d_weights[edges]), into)
+            into_all = above_h[edges], above_c[edges], d_edges[:, :size], d_heads[:, :size]
+            ops.spread_to_children(level, below, forget[edges], c, weight, (d_h_sum, by_c), into_all)
+        d_of_words = steps.sums_by_group(d_gates, rows.by_word, rows.word_starts)
+        d_own_of_words = steps.sums_by_group(d_own, (rows.by_word - rows.n_leaves + 1).clamp_(min=0), rows.word_starts)
+        d_w_sum = d_gates[rows.n_leaves :].T @ h_sum
+        return None, None, d_of_words, d_own_of_words, d_w_sum, d_sent.T @ h, d_sent.sum(0)

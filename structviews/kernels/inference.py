@@ -52,8 +52,10 @@ class MergedBinary:
                 _open_pairs(gates, left, right, c_own, h_own)
             return
         # What leaves send to their parents; that of inner nodes is only calculated where it is read.
-        sides = zip(("left", "right"), self.sides, trees.leaves, strict=True)
-        sent = [_all(name, product, h, leaves) for name, product, leaves in sides]
+        sent = [scratch(f"sides {side}", len(each), 5 * h.shape[1], h) for side, each in enumerate(trees.leaves)]
+        for leaves, product, results in zip(trees.leaves, self.sides, sent, strict=True):
+            for rows in blocks(0, len(leaves), ROWS):
+                results[rows] = product(h.index_select(0, leaves[rows]))
         children = trees.children.view(-1, 2).t().contiguous().unbind(0)
         places = trees.places.unbind(0)
         writes: tuple[Callable[..., Tensor], ...] = (Tensor.copy_, Tensor.add_)
@@ -90,11 +92,13 @@ class MergedChildSum:
         """Fill in cells and states ``(R, H)``; ``vectors (U, X)`` are those of the distinct words."""
         size, n_leaves = h.shape[1], trees.levels[1]
         own = self.of_word.outputs - self.of_child.outputs
-        of_words = _all("of_word", self.of_word, vectors)
+        of_words = scratch("of_word", len(vectors), self.of_word.outputs, vectors)
+        for rows in blocks(0, len(vectors), ROWS):
+            of_words[rows] = self.of_word(vectors[rows])
         if self.of_label is not None and trees.pairs is not None:
             pairs, products = trees.pairs, of_words
-            of_words = scratch("of_pairs", len(pairs), self.of_word.outputs, h)
-            for rows in blocks(0, len(pairs), ROWS):
+            of_words = scratch("of_pairs", len(pairs.words), self.of_word.outputs, h)
+            for rows in blocks(0, len(pairs.words), ROWS):
                 into = torch.index_select(products, 0, pairs.words[rows], out=of_words[rows])
                 into.add_(self.of_label.index_select(0, pairs.labels[rows]))
         of_word, of_head = of_words.tensor_split((own,), dim=1)
@@ -142,15 +146,6 @@ def merged_pass(cell: BinaryCell | ChildSumCell, vectors: Tensor, trees: SharedT
         h, c = (scratch(name, trees.levels[-1], cell.hidden, vectors) for name in ("states", "cells"))
         prepared(cell, precision, lambda: make(cell, precision)).fill(vectors, trees, c, h)
     return h
-
-
-def _all(name: str, product: Product, rows: Tensor, chosen: Tensor | None = None) -> Tensor:
-    """The products of all rows, or of the chosen ones, in the rows' dtype and in the buffer of this name."""
-    n = len(rows) if chosen is None else len(chosen)
-    results = scratch(name, n, product.outputs, rows)
-    for block in blocks(0, n, ROWS):
-        results[block] = product(rows[block] if chosen is None else rows.index_select(0, chosen[block]))
-    return results
 
 
 def _open_pairs(gates: Tensor, left: Tensor, right: Tensor, c: Tensor, h: Tensor) -> None:

@@ -95,27 +95,34 @@ class _Binary(steps.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_h: Tensor | None, d_roots: Tensor | None) -> Any:
-        x_leaf, w_word, *_, c, h = ctx.saved_tensors
+        x_leaf, w_word, *w_sides, gates, _, c, h = ctx.saved_tensors
         trees, rows = ctx.trees, ctx.rows
         if d_roots is None:
             d_roots = h.new_zeros(len(trees.roots), h.shape[1])
         # Gradient of the cells by slot: from the parent, or zeros for a root.
         above_c = c.new_empty(len(trees), c.shape[1])
         above_c[trees.n_edges :] = 0
-        d_gates, d_inner = _inner_gradients(ctx, above_c, d_h, d_roots)
-        d_leaf_gates, d_leaves = _leaf_gradients(ctx, d_gates, above_c, d_h, d_roots)
+        d_pair_gates, d_sides = _inner_gradients(ctx, above_c, d_h, d_roots)
+        # The distinct leaves, summed over their occurrences.
+        leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, h.shape[1])
+        slot = trees.slot.index_select(0, rows.leaves)
+        parent = trees.parent.index_select(0, rows.leaves) - trees.n_leaves
+        every = sides_of(slice(0, trees.n_leaves), trees.sides[0]), sides_of(leaves, rows.sides)
+        *groups, (roots, of_roots) = zip(*every, strict=True)
+        for (places, at), weight, d_side in zip(groups, w_sides, d_sides, strict=True):
+            d_sent = steps.sums_by_group(d_pair_gates, parent[places], rows.leaf_starts[at] - places.start)
+            steps.multiply(d_sent, weight, out=by_h[at])
+            d_side.addmm_(d_sent.T, h[at])
+        starts = rows.leaf_starts[of_roots] - roots.start
+        by_h[of_roots] = steps.sums_by_group(d_roots, slot[roots] - trees.n_edges, starts)
+        if d_h is not None:
+            by_h.add_(d_h[leaves])
+        d_gates, by_c = torch.empty_like(gates), steps.sums_by_group(above_c, slot, rows.leaf_starts)
+        steps.on(h.device).close_gates(gates, c[leaves], by_h, by_c, d_gates)
         d_x = None
         if ctx.needs_input_grad[2]:
-            d_x = steps.sums_by_group(steps.multiply(d_leaf_gates, w_word), rows.by_word, rows.word_starts)
-        return (
-            None,
-            None,
-            d_x,
-            d_leaf_gates.T @ x_leaf,
-            d_leaf_gates.sum(0),
-            *(inner.addmm_(d.T, h_side) for inner, (d, h_side) in zip(d_inner, d_leaves, strict=True)),
-            d_gates.sum(0),
-        )
+            d_x = steps.sums_by_group(steps.multiply(d_gates, w_word), rows.by_word, rows.word_starts)
+        return None, None, d_x, d_gates.T @ x_leaf, d_gates.sum(0), *d_sides, d_pair_gates.sum(0)
 
 
 def _inner_gradients(ctx: Any, above_c: Tensor, d_h: Tensor | None, d_roots: Tensor) -> tuple[Tensor, list[Tensor]]:
@@ -147,34 +154,6 @@ def _inner_gradients(ctx: Any, above_c: Tensor, d_h: Tensor | None, d_roots: Ten
         for states, part in zip(sent, sides_of(at, level.sides), strict=False):
             states.append(h[part])
     return d_gates, [d.T @ torch.cat(states or [h[:0]]) for d, states in zip(d_sent, sent, strict=True)]
-
-
-def _leaf_gradients(
-    ctx: Any, d_gates: Tensor, above_c: Tensor, d_h: Tensor | None, d_roots: Tensor
-) -> tuple[Tensor, list[tuple[Tensor, Tensor]]]:
-    """The backward pass of the distinct leaves, summed over their occurrences.
-
-    Returns the gradient ``(L, 3H)`` of their pre-activations, and for each side that of ``sent`` with their states.
-    """
-    _, _, *w_sides, gates, _, c, h = ctx.saved_tensors
-    trees, rows = ctx.trees, ctx.rows
-    leaves, by_h = slice(0, rows.n_leaves), h.new_empty(rows.n_leaves, h.shape[1])
-    slot = trees.slot.index_select(0, rows.leaves)
-    parent = trees.parent.index_select(0, rows.leaves) - trees.n_leaves
-    *groups, roots = zip(sides_of(slice(0, trees.n_leaves), trees.sides[0]), sides_of(leaves, rows.sides), strict=True)
-    sent = []
-    for (places, at), weight in zip(groups, w_sides, strict=True):
-        d_side = steps.sums_by_group(d_gates, parent[places], rows.leaf_starts[at] - places.start)
-        steps.multiply(d_side, weight, out=by_h[at])
-        sent.append((d_side, h[at]))
-    places, at = roots
-    by_h[at] = steps.sums_by_group(d_roots, slot[places] - trees.n_edges, rows.leaf_starts[at] - places.start)
-    if d_h is not None:
-        by_h.add_(d_h[leaves])
-    d_leaf_gates = torch.empty_like(gates)
-    by_c = steps.sums_by_group(above_c, slot, rows.leaf_starts)
-    steps.on(h.device).close_gates(gates, c[leaves], by_h, by_c, d_leaf_gates)
-    return d_leaf_gates, sent
 
 
 def sides_of(nodes: slice, sides: Sequence[int]) -> tuple[slice, slice, slice]:

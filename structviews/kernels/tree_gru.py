@@ -27,6 +27,7 @@ class ChildSumGruCell(TreeCell):
     """
 
     binary = False
+    opened = "input.bias"
 
     def __init__(self, input_dim: int, hidden: int):
         super().__init__()
@@ -36,9 +37,6 @@ class ChildSumGruCell(TreeCell):
         self.update = PackedLinear(hidden, hidden, bias=False)  # Uz
         self.reset = PackedLinear(hidden, hidden, bias=False)  # Ur
         xavier(self, {"input.weight": 3})
-
-    def gate_biases(self) -> list[Tensor]:
-        return [self.input.bias[self.hidden :]]
 
     def of_words(self, vectors: Tensor) -> Tensor:
         return self.input(vectors)
@@ -76,6 +74,7 @@ class BinaryGruCell(TreeCell):
     """
 
     binary = True
+    opened = "bias"
 
     def __init__(self, input_dim: int, hidden: int):
         super().__init__()
@@ -85,9 +84,6 @@ class BinaryGruCell(TreeCell):
         self.new = PackedLinear(2 * hidden, hidden, bias=False)  # Un, [left ; right]
         self.bias = nn.Parameter(torch.zeros(3 * hidden))  # bn bz bg; bn and bz for leaves and parents
         xavier(self, {"input.weight": 2, "gates.weight": 2})
-
-    def gate_biases(self) -> list[Tensor]:
-        return [self.bias[self.hidden :]]
 
     def of_words(self, vectors: Tensor) -> Tensor:
         return self.input(vectors)

@@ -5,7 +5,7 @@ an anchor; R anchors in a block.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from structviews.kernels.steps import Function
 from structviews.objectives.objective import Context, Objective, view_letters
 from structviews.settings import Settings, setting
 
@@ -24,7 +25,7 @@ SCORES_AT_ONCE = 2**21
 Direction = tuple[Tensor, Tensor]
 
 
-class _ContrastiveLoss(torch.autograd.Function):
+class _ContrastiveLoss(Function):
     """Mean over anchors of the mean, or if ``summed`` the sum, over their positives of ``-log p_ij``.
 
     ``p_ij`` is the mean over directions of ``softmax_j(q_i . k_j)`` with a direction's queries and keys ``(M, E)``.
@@ -45,8 +46,6 @@ class _ContrastiveLoss(torch.autograd.Function):
             the most probable one, which is found in one softmax of all.
         reach: candidates are so many rows before the anchor, itself, and one less after it; 0 for all.
     """
-
-    apply: ClassVar[Callable[..., tuple[Tensor, Tensor, Tensor]]]
 
     @staticmethod
     def forward(

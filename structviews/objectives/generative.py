@@ -5,7 +5,7 @@ vocabulary, D dimension of a sentence vector, X dimension of a word vector.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from structviews.batches.batch import Batch, WordIds
+from structviews.kernels.steps import Function
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.contrast import SCORES_AT_ONCE
 from structviews.objectives.objective import Context, Inputs, Objective, preceding
@@ -145,13 +146,11 @@ class Generative(Objective):
         return {"linear": LinearView(self.decoder)}
 
 
-class _DrawnLoss(torch.autograd.Function):
+class _DrawnLoss(Function):
     """The mean of ``softplus(v . h)`` over each row's samples ``(n,)``, with its gradient, block by block.
 
     Samples' vectors ``(n, k, X)`` would take gigabytes if there are many, and blocks that fit the cache are faster.
     """
-
-    apply: ClassVar[Callable[..., Tensor]]
 
     @staticmethod
     def forward(ctx: Any, decoded: Tensor, table: Tensor, drawn: Tensor) -> Tensor:

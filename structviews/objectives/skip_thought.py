@@ -5,7 +5,7 @@ sentence vector, X dimension of a word vector.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.utils.rnn import PackedSequence
 
 from structviews.kernels.cells import xavier
+from structviews.kernels.steps import Function
 from structviews.objectives import OBJECTIVES
 from structviews.objectives.objective import Context, Inputs, Objective, preceding
 from structviews.settings import Settings, setting
@@ -113,10 +114,8 @@ class SkipThought(Objective):
         return loss, metrics
 
 
-class _WordLoss(torch.autograd.Function):
+class _WordLoss(Function):
     """The sum over words of ``-w log softmax(W s + b)[target]``, with its gradient, block by block."""
-
-    apply: ClassVar[Callable[..., Tensor]]
 
     @staticmethod
     def forward(ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, importance: Tensor) -> Tensor:

@@ -106,7 +106,9 @@ class TeacherAgreement(Objective):
         if context.teacher is None:
             raise ValueError("this objective needs the teacher's vectors in the context")
         mapped = [to_teacher(view) for to_teacher, view in zip(self.maps, views, strict=True)]
-        students = [F.normalize(each, dim=1) for each in (mapped if len(mapped) == 1 else [*mapped, mean(mapped)])]
+        if len(mapped) > 1:
+            mapped.append(torch.stack(mapped).mean(dim=0))
+        students = [F.normalize(each, dim=1) for each in mapped]
         teacher = F.normalize(context.teacher.to(views[0].dtype), dim=1)
         known = torch.ones(len(teacher), dtype=torch.bool, device=teacher.device)
         similarities = teacher @ teacher.T
@@ -148,11 +150,6 @@ class TeacherAgreement(Objective):
         return {"teacher": TaughtView(learners, self.maps, encoded)}
 
 
-def mean(vectors: Sequence[Tensor]) -> Tensor:
-    """The mean ``(B, T)`` of several views' vectors."""
-    return torch.stack([*vectors]).mean(dim=0)
-
-
 class TaughtView(View):
     """Views' vectors in the teacher's space: the mean of their ``maps``. Its only state is its vector.
 
@@ -182,7 +179,8 @@ class TaughtView(View):
     def forward(self, words: Words, batch: Batch, ids: WordIds, states: bool = False) -> Encoded:
         (maps,) = self._maps
         encoded = [self._encoded.get(view) or view(own, batch, ids) for view, own in self._learners]
-        vector = mean([to_teacher(each.vector) for to_teacher, each in zip(maps, encoded, strict=True)])
+        mapped = [to_teacher(each.vector) for to_teacher, each in zip(maps, encoded, strict=True)]
+        vector = torch.stack(mapped).mean(dim=0)
         if not states:
             return Encoded(vector)
         return Encoded(vector, vector, torch.arange(len(vector) + 1, device=vector.device))

@@ -43,10 +43,8 @@ class EncoderName(NamedTuple):
             first, _, last = part.partition("..")
             ends = [number + (depth + 1 if number < 0 else 0) for number in (int(first), int(last or first))]
             if not 0 <= ends[0] <= ends[1] <= depth:
-                raise InputError(
-                    f"encoder = {self.name}:{self.layers}: {part} are not layers of it: it has 0 (its embeddings) to "
-                    f"{depth}, the last one being -1 too"
-                )
+                own = f"it has 0 (its embeddings) to {depth}, the last one being -1 too"
+                raise InputError(f"encoder = {self.name}:{self.layers}: {part} are not layers of it: {own}")
             chosen.update(range(ends[0], ends[1] + 1))
         return tuple(sorted(chosen))
 

@@ -53,10 +53,8 @@ class PublishedModel:
             with without_notices(transformers):
                 return SentenceTransformer(str(self.folder), device=best_device().type, local_files_only=True)
         except Exception as error:  # transformers, safetensors and the modules that it names each have their own
-            raise InputError(
-                f"{self.folder}: not a model that {TRANSFORMER} can load: {reason(error)}: restore its files, or give "
-                "another model"
-            ) from None
+            fault = f"not a model that {TRANSFORMER} can load: {reason(error)}"
+            raise InputError(f"{self.folder}: {fault}: restore its files, or give another model") from None
 
     def release(self) -> None:
         """Let go of the loaded model; it is loaded again when it is needed."""

@@ -47,7 +47,11 @@ class Block(NamedTuple):
 def piece_blocks(
     model: Any, padding: int, ids: Array, lengths: Array, layers: tuple[int, ...] | None = None
 ) -> Iterator[Block]:
-    """Read windows, the longest first, with a ``PreTrainedModel``; see ``Pieces`` and ``_states``."""
+    """Read windows, the longest first, with a ``PreTrainedModel``; see ``Pieces``.
+
+    The states are those of the last layer, or the means of some ``layers``.
+    """
+    of_several = layers not in (None, (model.config.num_hidden_layers,))
     device = next(model.parameters()).device
     at_once = PIECES_AT_ONCE.get(device.type, PIECES_AT_ONCE["cuda"])
     order = stable_argsort(lengths.max(initial=0) - lengths)
@@ -58,16 +62,12 @@ def piece_blocks(
         is_piece = np.arange(longest) < lengths[windows, None]
         indices = np.where(is_piece, starts[windows, None] + np.arange(longest), 0)
         block, mask = (send(to_tensor(each), device) for each in (np.where(is_piece, ids[indices], padding), is_piece))
-        yield Block(windows, mask, np.flatnonzero(is_piece), indices[is_piece], _states(model, block, mask, layers))
+        read = model(input_ids=block, attention_mask=mask.long(), output_hidden_states=of_several)
+        states = read.last_hidden_state
+        if of_several:
+            states = torch.stack([read.hidden_states[layer] for layer in layers or ()]).mean(dim=0)
+        yield Block(windows, mask, np.flatnonzero(is_piece), indices[is_piece], states)
         done += len(windows)
-
-
-def _states(model: Any, ids: Tensor, mask: Tensor, layers: tuple[int, ...] | None) -> Tensor:
-    """The mean state of some layers, ``(rows, longest, d)``, of windows ``ids (rows, longest)`` or the last."""
-    if layers in (None, (model.config.num_hidden_layers,)):
-        return model(input_ids=ids, attention_mask=mask.long()).last_hidden_state
-    hidden = model(input_ids=ids, attention_mask=mask.long(), output_hidden_states=True).hidden_states
-    return torch.stack([hidden[layer] for layer in layers or ()]).mean(dim=0)
 
 
 def word_states(encoder: Loaded, pieces: Pieces, layers: tuple[int, ...], pooling: str) -> Tensor:

@@ -101,9 +101,8 @@ class StoredStates:
         with np.errstate(over="ignore"):
             half = states.astype(np.float16)
         if not np.isfinite(half).all():
-            raise InputError(
-                f"{self._encoder.name}: a state exceeds the range of float16: choose other layers or another model"
-            )
+            fault = "a state exceeds the range of float16"
+            raise InputError(f"{self._encoder.name}: {fault}: choose other layers or another model")
         write_arrays(self.file(number), {STATES: half}, self._notes(number))
 
     def _notes(self, number: int) -> dict[str, Any]:
@@ -158,10 +157,8 @@ def store_states(
         needed, free = HALF * rows * encoder.dim, shutil.disk_usage(stored.path).free
         announce(rows, needed)
         if needed > free:
-            raise InputError(
-                f"{stored.path}: takes {needed / 1e9:,.2f} GB, and the disk has {free / 1e9:,.2f} GB: make room, or "
-                "put the corpus on another disk"
-            )
+            fault = f"takes {needed / 1e9:,.2f} GB, and the disk has {free / 1e9:,.2f} GB"
+            raise InputError(f"{stored.path}: {fault}: make room, or put the corpus on another disk")
         done = len(corpus) - sum(corpus.shard_rows[number] for number in left)
         for number in left:
             stored.compute(number)

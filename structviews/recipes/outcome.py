@@ -18,7 +18,7 @@ from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.recipes.reproduction import QUERIES, Reproduction
 from structviews.runs.folder import read_log
 from structviews.runtime.documents import write_json
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import write_whole
 from structviews.runtime.terminal import Table, number_table
 from structviews.runtime.wording import counted
 from structviews.words import FIXED
@@ -75,9 +75,11 @@ class Outcome:
     @classmethod
     def of(cls, job: Reproduction, results: Mapping[str, Any]) -> "Outcome":
         """The outcome of a reproduction whose run has these results."""
-        source = job.recipe.source
-        row = f"{job.recipe.credit}, {source.place}"
-        return cls(job.recipe.name, row, list(_lines(job, results)), differences(job, results), source.open)
+        recipe = job.recipe
+        stated = (line for each in (recipe, *job.recipes.values()) for line in each.differs)
+        differences = list(dict.fromkeys([*_of_data(job), *_of_choices(job, results), *stated]))
+        row = f"{recipe.credit}, {recipe.source.place}"
+        return cls(recipe.name, row, list(_lines(job, results)), differences, recipe.source.open)
 
     def table(self) -> Table:
         """As a table for the terminal."""
@@ -94,7 +96,7 @@ class Outcome:
         page = [f"# {self.recipe}", self.row, "\n".join(f"| {' | '.join(row)} |" for row in rows), LEGEND]
         page += ["## What differs from the paper", "\n".join(f"- {line}" for line in self.differences)]
         page += ["## What the paper leaves open", self.open] if self.open else []
-        write_bytes(folder / f"{self.recipe}.md", ("\n\n".join(page) + "\n").encode())
+        write_whole(folder / f"{self.recipe}.md", ("\n\n".join(page) + "\n").encode())
 
 
 def _lines(job: Reproduction, results: Mapping[str, Any]) -> Iterator[Line]:
@@ -180,12 +182,6 @@ def distances(job: Reproduction) -> dict[str, float]:
         for start, row in zip(QUERIES, cosines, strict=True)
         for number, cosine in enumerate(row, 1)
     }
-
-
-def differences(job: Reproduction, results: Mapping[str, Any]) -> list[str]:
-    """In what a reproduction differs from the paper, a line each; not what the paper leaves open."""
-    stated = (line for recipe in (job.recipe, *job.recipes.values()) for line in recipe.differs)
-    return list(dict.fromkeys([*_of_data(job), *_of_choices(job, results), *stated]))
 
 
 def _of_data(job: Reproduction) -> Iterator[str]:

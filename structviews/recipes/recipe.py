@@ -139,7 +139,7 @@ class Recipe:
 
     def config(self, **overrides: Any) -> TrainConfig:
         """The settings of a single run's training; ``overrides``, by flat name, go before the recipe's."""
-        return TrainConfig.from_flat({**self.settings, **overrides}, f"recipe {self.name}")
+        return TrainConfig.of(f"recipe {self.name}", **{**self.settings, **overrides})
 
     @property
     def representation(self) -> dict[str, Any]:

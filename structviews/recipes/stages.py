@@ -5,9 +5,9 @@ A stage says what it is about to do, does it, and keeps the result, so that a ca
 
 from collections.abc import Iterable, Iterator
 from itertools import chain, groupby, islice
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -33,7 +33,7 @@ from structviews.recipes.reproduction import Material, Reproduction, text_source
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum, weight_files
 from structviews.runtime.files import clear_below, new_folder, write_whole, writing
-from structviews.runtime.terminal import rate_bar, say
+from structviews.runtime.terminal import Bar, say
 from structviews.training.checkpoint import check_same
 from structviews.training.data import Inputs
 from structviews.training.loop import train
@@ -72,7 +72,7 @@ def plan(job: Reproduction, console: Console) -> list[str]:
 def check(job: Reproduction, console: Console) -> None:
     """Read all word vectors, so that bad ones show, and compare the runs that there are with those to make."""
     if job.vectors:
-        with rate_bar(console, f"reading {job.vectors}", "MB", 10**6) as progress:
+        with Bar(console, f"reading {job.vectors}", "MB", 10**6) as progress:
             WordVectors.open(job.vectors, progress)
     if any(each.word_file and not each.word_file.is_file() for each in job.distinct):
         require_gensim(", or give --vectors FILE")
@@ -134,7 +134,7 @@ def learn_vectors(material: Material, console: Console) -> Stage:
     file = material.word_file
     if file and not file.is_file():
         yield f"learning word vectors from {material.parsed}"
-        with writing(file), rate_bar(console, "learning", "sentences") as progress:
+        with writing(file), Bar(console, "learning", "sentences") as progress:
             learn_file(file, ParsedCorpus.open(material.parsed), Word2VecConfig(dim=material.word_dim), progress)
 
 
@@ -248,13 +248,9 @@ def first_documents(sentences: Iterable[RawSentence], n: int) -> Iterator[list[R
 
 def write_first_lines(source: TextSource, n: int, out: Path) -> None:
     """Write the beginning of a text, see ``first_documents``: a sentence a line, a blank line between documents."""
-
-    def write(file: BinaryIO) -> None:
-        for number, document in enumerate(first_documents(source.sentences(), n)):
-            lines = "".join(f"{sentence.text}\n" for sentence in document)
-            file.write(("\n" * (number > 0) + lines).encode())
-
-    write_whole(out, write)
+    documents = ("".join(f"{sentence.text}\n" for sentence in each) for each in first_documents(source.sentences(), n))
+    content = (("\n" * (number > 0) + lines).encode() for number, lines in enumerate(documents))
+    write_whole(out, methodcaller("writelines", content))
 
 
 def write_first_rows(corpus: ParsedCorpus, n: int, out: Path) -> None:

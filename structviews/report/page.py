@@ -142,13 +142,8 @@ def scores(runs: Sequence[Path], tasks: list[str]) -> dict[str, Any]:
     if not tasks:
         return {"tables": [], "missing": unscored}
     table = score_table(runs, tasks=tasks, intervals=True)
-    return {
-        "tables": [html_table(table, part) for part in side_by_side(table)],
-        "marks": MARKS if has_marks(table) else "",
-        "notes": table.legend,
-        "unscored": unscored,
-        "missing": [],
-    }
+    tables, marks = [html_table(table, part) for part in side_by_side(table)], MARKS if has_marks(table) else ""
+    return {"tables": tables, "marks": marks, "notes": table.legend, "unscored": unscored, "missing": []}
 
 
 def published(own: ScoreTable, tasks: list[str]) -> dict[str, Any]:
@@ -156,12 +151,9 @@ def published(own: ScoreTable, tasks: list[str]) -> dict[str, Any]:
     papers = score_table([], tasks=tasks, published=True)
     if not tasks or not papers.published:
         return {"tables": [], "missing": ["no paper has a score on the tasks of these runs"]}
-    table = replace(papers, header=["model", "paper, table", *papers.header[2:]])
-    return {
-        "tables": [html_table(table, part) for part in side_by_side(table)],
-        "notes": [note for note in papers.legend if note not in own.legend],
-        "missing": [],
-    }
+    table = replace(papers, labels=["model", "paper, table", *papers.labels[2:]])
+    notes = [note for note in papers.legend if note not in own.legend]
+    return {"tables": [html_table(table, part) for part in side_by_side(table)], "notes": notes, "missing": []}
 
 
 def pairs_of_views(runs: Sequence[Path], tasks: list[str]) -> dict[str, Any]:
@@ -193,19 +185,17 @@ def training(logs: Mapping[str, list[dict[str, Any]]], runs: Sequence[Path]) -> 
                 remedy = f"create one with structviews train --resume {run}"
             missing.append(f"{name}: no training log; {remedy}")
     series = curves.series_of(found)
-    return {
-        "panels": [
-            pictures.inline_svg(partial(curves.draw_panel, found, metric, title, series), f"{title} by step")
-            for metric, title in curves.panels(found).items()
-        ],
-        "series": [
-            {"name": each.name, "colour": each.colour, "dashes": curves.SVG_DASHES[each.dash]} for each in series
-        ],
-        "note": "Lines: training, per batch. Lines with dots: held-out documents. Dotted lines: chance. Point at a "
-        f"name to highlight its curves. Logs with more than {curves.POINTS} lines are averaged down to at most "
-        f"{curves.POINTS} points.",
-        "missing": missing,
-    }
+    legend = [{"name": each.name, "colour": each.colour, "dashes": curves.SVG_DASHES[each.dash]} for each in series]
+    panels = [
+        pictures.inline_svg(partial(curves.draw_panel, found, metric, title, series), f"{title} by step")
+        for metric, title in curves.panels(found).items()
+    ]
+    note = (
+        "Lines: training, per batch. Lines with dots: held-out documents. Dotted lines: chance. Point at a name to "
+        f"highlight its curves. Logs with more than {curves.POINTS} lines are averaged down to at most {curves.POINTS} "
+        "points."
+    )
+    return {"panels": panels, "series": legend, "note": note, "missing": missing}
 
 
 def show_sentences(
@@ -288,17 +278,10 @@ def projections(shown: Shown) -> dict[str, Any]:
             missing.append(f"{each.run}: {error}")
     if not classes:
         missing.append("no labels: give --labels FILE to colour the sentences by label")
-    return {
-        "clouds": clouds,
-        "points": {
-            "order": np.concatenate(projection.drawn_rows(len(shown.sample.texts), classes)).tolist(),
-            "texts": shown.sample.texts,
-            "labels": [classes.names[i] for i in classes.of] if classes else [],
-        },
-        "labels": classes.legend() if classes else [],
-        "note": f"{shown.source}.",
-        "missing": missing,
-    }
+    order = np.concatenate(projection.drawn_rows(len(shown.sample.texts), classes)).tolist()
+    labels, legend = ([classes.names[i] for i in classes.of], classes.legend()) if classes else ([], [])
+    points = {"order": order, "texts": shown.sample.texts, "labels": labels}
+    return {"clouds": clouds, "points": points, "labels": legend, "note": f"{shown.source}.", "missing": missing}
 
 
 def neighbours(shown: Shown) -> dict[str, Any]:
@@ -308,22 +291,15 @@ def neighbours(shown: Shown) -> dict[str, Any]:
     row_of = {text: row for row, text in enumerate(shown.sample.texts)}
     itself = np.array([row_of.get(text, -1) for text in shown.texts])
     found = [nearest(each.queries, each.sample, NEAREST, itself) for each in shown.runs]
-    queries = []
+    pool, rows, queries = shown.pool, shown.sample.rows, []
     for number, heading in enumerate(shown.headings):
         columns = [
-            [
-                {"cosine": f"{cosine:.3f}", "text": shown.pool.shown(shown.sample.rows[row])}
-                for cosine, row in each.of(number)
-            ]
+            [{"cosine": f"{cosine:.3f}", "text": pool.shown(rows[row])} for cosine, row in each.of(number)]
             for each in found
         ]
         queries.append({"text": heading, "rows": list(zip_longest(*columns))})
-    return {
-        "runs": [each.run for each in shown.runs],
-        "queries": queries,
-        "note": f"Nearest neighbours by cosine among {shown.source}.",
-        "missing": shown.missing,
-    }
+    runs, note = [each.run for each in shown.runs], f"Nearest neighbours by cosine among {shown.source}."
+    return {"runs": runs, "queries": queries, "note": note, "missing": shown.missing}
 
 
 def trees(shown: Shown) -> dict[str, Any]:
@@ -343,8 +319,8 @@ def trees(shown: Shown) -> dict[str, Any]:
         if sentence.has_constituents:
             drawn += [("", tree) for tree in svg.constituency_trees(sentence)]
         text = " ".join(sentence.tokens)
-        tree_pictures = [{"caption": caption, "svg": svg.element(tree, text)} for caption, tree in drawn]
-        sentences.append({"text": heading, "pictures": tree_pictures})
+        elements = [{"caption": caption, "svg": svg.element(tree, text)} for caption, tree in drawn]
+        sentences.append({"text": heading, "pictures": elements})
     return {"sentences": sentences, "missing": shown.no_trees + missing}
 
 
@@ -357,13 +333,8 @@ def settings(runs: Sequence[Path], names: Sequence[str]) -> dict[str, Any]:
     ]
     common = [row for row in rows if len(runs) > 1 and len(set(row["cells"])) == 1]
     packages = ", ".join(f"{name} {version(name)}" for name in ("structviews", "torch", "numpy", "matplotlib"))
-    return {
-        "runs": names,
-        "different": [row for row in rows if row not in common],
-        "common": common,
-        "note": f"Made with {packages}, Python {platform.python_version()}, {platform.system()} on "
-        f"{platform.machine()}.",
-    }
+    note = f"Made with {packages}, Python {platform.python_version()}, {platform.system()} on {platform.machine()}."
+    return {"runs": names, "different": [row for row in rows if row not in common], "common": common, "note": note}
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

@@ -123,11 +123,8 @@ class Classes(NamedTuple):
 
     def legend(self) -> list[dict[str, Any]]:
         """Template data: name, colour and symbol of each class."""
-        styles = map(style, range(len(self.names)))
-        return [
-            {"name": name, "colour": colour, "symbol": SYMBOLS[marker]}
-            for name, (colour, marker) in zip(self.names, styles, strict=True)
-        ]
+        styles = ((name, *style(i)) for i, name in enumerate(self.names))
+        return [{"name": name, "colour": colour, "symbol": SYMBOLS[marker]} for name, colour, marker in styles]
 
     def content(self) -> dict[str, Any]:
         """Template data of the colouring by class."""
@@ -253,17 +250,10 @@ def page_content(
     points = points / (points.max() or 1)
     points[:, 1] = points[:, 1].max() - points[:, 1]
     x, y = points.T.astype(float).round(4).tolist()
-    return {
-        "title": title,
-        "method": projection.method,
-        "data": {
-            "x": x,
-            "y": y,
-            "texts": [pool.shown(row) for row in sample.rows],
-            "lines": pool.lines[sample.rows].tolist(),
-            "colourings": [{"name": name, **by.content()} for name, by in colours.items()],
-        },
-    }
+    texts, lines = [pool.shown(row) for row in sample.rows], pool.lines[sample.rows].tolist()
+    named = [{"name": name, **by.content()} for name, by in colours.items()]
+    data = {"x": x, "y": y, "texts": texts, "lines": lines, "colourings": named}
+    return {"title": title, "method": projection.method, "data": data}
 
 
 def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:
@@ -273,9 +263,7 @@ def write_page(path: Path, template: str, content: Mapping[str, Any]) -> None:
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415  an extra
 
-    loader = PackageLoader("structviews.report")
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    how: dict[str, Any] = {"undefined": StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(loader=PackageLoader("structviews.report"), autoescape=True, **how)
     page = environment.get_template(template).render(content, n_colours=len(COLOURS), version=version("structviews"))
-    write_output(path, lambda file: file.write(page.encode()))
+    write_output(path, page.encode())

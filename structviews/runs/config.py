@@ -25,7 +25,6 @@ from structviews.settings import (
     Settings,
     setting,
     settings_of,
-    within,
 )
 from structviews.views import VIEWS
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
@@ -41,9 +40,7 @@ class Data(Settings):
 
     corpus: str = setting(MISSING, "Parsed corpus.", path=True, show_default="the only *.parsed here")
     out: str = loose("", "The run's folder.", path=True, show_default="runs/VIEWS", flags="-o,--out")
-    init_from: str = setting(
-        "", "Start from the weights and vocabulary of this run.", path=True, run=True, metavar="PATH"
-    )
+    init_from: str = setting("", "Start from the weights and vocabulary of this run.", path=True, run=True)
     held_out: float = setting(
         0.05, "Share of documents held out for validation; from 1 on, a number of sentences: the first ones.", least=0
     )
@@ -72,9 +69,7 @@ class Views(Settings):
     ``options`` has, by view, the settings of its own, from a table or an instance of its ``Config``.
     """
 
-    names: tuple[str, ...] = setting(
-        MISSING, "Comma-separated views, such as dep,const.", flat="views", show_default=""
-    )
+    names: tuple[str, ...] = setting(MISSING, "Comma-separated views, such as dep,const.", flat="views")
     hidden: int = setting(600, "Dimension of each view's vector.", least=1, most=MOST_DIMENSIONS)
     initialisation: str = setting("xavier", "Weight initialisation: xavier or he.", choices=("xavier", "he"), rare=True)
     gate_bias: float = setting(
@@ -106,25 +101,24 @@ class Views(Settings):
 class ObjectiveChoice(Settings):
     """The training objective and its context.
 
-    ``options`` are the objective's own settings, from a table below its name.
+    ``options`` has, by the objective's name, the settings of its own, from a table or an instance of its ``Config``.
     """
 
     name: str = setting("pairwise", "Training objective.", flat="objective")
     context: int = setting(1, "Largest distance between a sentence and its context sentences.", least=1, most=1000)
     across_documents: bool = setting(False, "Whether contexts cross the ends of documents.", file_only=True)
-    options: Settings | None = None
+    options: Mapping[str, Settings] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         classes = {self.name: OBJECTIVES[self.name].Config}
-        if not isinstance(self.options, Settings):
-            own = _built("objective", classes, self.options or {}, f"the objective is {self.name!r}")
-            object.__setattr__(self, "options", own[self.name])
+        own = _built("objective", classes, self.options, f"the objective is {self.name!r}")
+        object.__setattr__(self, "options", own)
 
     @property
     def reads_neighbours(self) -> bool:
         """Whether it learns from which sentences are neighbours in a text."""
-        return bool(OBJECTIVES[self.name].reads_neighbours(cast("Settings", self.options)))
+        return bool(OBJECTIVES[self.name].reads_neighbours(self.options[self.name]))
 
 
 def _built(
@@ -207,8 +201,7 @@ class Monitoring(Settings):
 class TrainConfig:
     """All settings of a training run, in the tables of ``config.toml``.
 
-    Settings also have flat names, unique among all tables, like the flags: ``of``, ``from_flat``,
-    ``flat`` and ``replaced`` use them.
+    Settings also have flat names, unique among all tables, like the flags: ``of``, ``flat`` and ``replaced`` use them.
 
     Raises:
         InputError: for incompatible settings.
@@ -254,10 +247,8 @@ class TrainConfig:
                     "out, or train only views that read words, such as seq"
                 )
         self.representation.check_views((*self.views.names, *OBJECTIVES[self.objective.name].extra_names))
-        if self.monitoring.eval_every and not self.monitoring.eval_data:
-            raise InputError(
-                f"eval_every = {self.monitoring.eval_every}: give the folder of SentEval's tasks with --eval-data"
-            )
+        if (every := self.monitoring.eval_every) and not self.monitoring.eval_data:
+            raise InputError(f"eval_every = {every}: give the folder of SentEval's tasks with --eval-data")
 
     @property
     def reads_pieces(self) -> bool:
@@ -265,18 +256,13 @@ class TrainConfig:
         return any(VIEWS[name].reads_pieces for name in self.views.names)
 
     @classmethod
-    def of(cls, **settings: Any) -> Self:
-        """From settings by flat name, such as ``corpus="x.parsed", views=("dep", "const"), hidden=300``."""
-        return cls.from_flat(settings, "settings")
+    def of(cls, source: str = "settings", /, **own: Any) -> Self:
+        """From settings by flat name, such as ``corpus="x.parsed", views=("dep", "const"), hidden=300``.
 
-    @classmethod
-    def from_flat(cls, settings: Mapping[str, Any], source: str) -> Self:
-        """From settings by flat name, as flags give them; ``source`` says where they come from, for messages.
-
-        Raises InputError for an unknown or missing name, or an invalid value.
+        The ``source`` says where they come from, for messages. Raises InputError for an unknown or missing name, or an
+        invalid value.
         """
         tables: dict[str, dict[str, Any]] = {each.name: {} for each in fields(cls)}
-        own = dict(settings)
         for section, each in cls.settings():
             if each.flat in own:
                 tables[section][each.name] = own.pop(each.flat)
@@ -327,8 +313,10 @@ class TrainConfig:
                 inner = [key for key, value in table.items() if isinstance(value, Mapping)]
                 others["options"] = {key: table.pop(key) for key in inner}
             built[name] = section.from_table(table, source and f"{source}: [{name}]", **others)
-        with within(source):
+        try:
             return cls(**built)
+        except InputError as error:
+            raise InputError(f"{source}: {error}" if source else str(error)) from None
 
     @classmethod
     def settings(cls) -> Iterator[tuple[str, Setting]]:
@@ -339,9 +327,8 @@ class TrainConfig:
 
     def own_settings(self) -> Iterator[tuple[Setting, Any]]:
         """All settings of this run, each with its value."""
-        for section in fields(self):
-            table = getattr(self, section.name)
-            for holder in (table, *_options(table).values()):
+        for table in vars(self).values():
+            for holder in (table, *getattr(table, "options", {}).values()):
                 for each in settings_of(type(holder)):
                     yield each, getattr(holder, each.name)
 
@@ -351,37 +338,30 @@ class TrainConfig:
 
     def table(self) -> dict[str, Any]:
         """The tables of ``config.toml``."""
-        sections = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
-            name: section.table() | {key: own.table() for key, own in _options(section).items() if own.table()}
-            for name, section in sections.items()
+            name: section.table()
+            | {key: own.table() for key, own in getattr(section, "options", {}).items() if own.table()}
+            for name, section in vars(self).items()
         }
 
     def replaced(self, **changes: Any) -> Self:
         """A copy with other values, by flat name; a new objective or view starts with its default settings.
 
         Raises:
-            InputError: as ``from_flat``; also if a replaced objective or view had a setting that is not at its default.
+            InputError: as ``of``; also if a replaced objective or view had a setting that is not at its default.
         """
         objective = OBJECTIVES[changes.get("objective", self.objective.name)]
         configs = [objective.Config, *(VIEWS[name].Config for name in changes.get("views", self.views.names))]
         declared = {each.flat for config in configs for each in settings_of(config)}
         declared |= {each.flat for _, each in self.settings()}
         own = {e.flat: value for e, value in self.own_settings() if e.flat in declared or value != e.default}
-        return type(self).from_flat(own | changes, "settings")
+        return self.of(**own | changes)
 
     def difference(self, other: "TrainConfig") -> str | None:
         """The flat name of the first setting that makes the other a different run; None if they are the same."""
         others = other.flat()
         differing = (e.flat for e, value in self.own_settings() if e.compare and others.get(e.flat) != value)
         return next(differing, None)
-
-
-def _options(section: Settings) -> Mapping[str, Settings]:
-    """The own settings of the views or the objective that a table chooses, by name."""
-    if isinstance(section, ObjectiveChoice) and section.options:
-        return {section.name: section.options}
-    return section.options if isinstance(section, Views) else {}
 
 
 def having(registry: Registry[Any], flat: str) -> list[str]:
@@ -397,7 +377,7 @@ def _check_pairs(perturbed: str, objective: ObjectiveChoice) -> None:
             f"perturbed = {perturbed}: the objective {objective.name!r} cannot learn from perturbed sentences: "
             f"leave it out, or choose --objective {' or '.join(others)}"
         )
-    if window := getattr(objective.options, "window", 0):
+    if window := getattr(objective.options[objective.name], "window", 0):
         raise InputError(
             f"perturbed = {perturbed} with window = {window}: perturbed sentences have no place in the text: leave one "
             "of them out"

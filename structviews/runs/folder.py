@@ -16,7 +16,7 @@ from structviews.errors import InputError, nearest
 from structviews.runs import RUNS
 from structviews.runs.bundled import or_bundled
 from structviews.runtime.documents import checked, parse_json
-from structviews.runtime.files import new_folder, write_bytes
+from structviews.runtime.files import new_folder, write_whole
 from structviews.runtime.seals import read_head
 
 # What to do about a missing or damaged file of a run.
@@ -154,4 +154,4 @@ def cut_log(run: Path, step: int) -> None:
         with suppress(InputError):
             if _log_entry(line, "")["step"] <= step:
                 lines.append(line + b"\n")
-    write_bytes(run / LOG, b"".join(lines))
+    write_whole(run / LOG, b"".join(lines))

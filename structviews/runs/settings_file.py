@@ -19,7 +19,7 @@ from structviews.pretrained.encoder_name import Identity, TeacherModel
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import CONFIG, no_run
 from structviews.runtime.documents import checked, read_toml
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import write_whole
 from structviews.words.vector_files import WordVectors
 
 # Key with the kind of run, unless it is a trained one.
@@ -84,11 +84,9 @@ class Parsed:
         perturbed: ParsedCorpus | None = None,
     ) -> Self:
         """Describe a corpus, what its channels read, the teacher and the perturbed sentences, where there are such."""
-        about = VectorFile()
-        if vectors:
-            about = VectorFile(fingerprint=vectors.fingerprint, dim=vectors.dim)
-            if vectors.uncased:
-                about["uncased"] = True
+        about = VectorFile(fingerprint=vectors.fingerprint, dim=vectors.dim) if vectors else VectorFile()
+        if vectors and vectors.uncased:
+            about["uncased"] = True
         read = PretrainedEncoder()
         if encoder:
             read = PretrainedEncoder(files=encoder.files, layers=list(encoder.layers), dim=encoder.dim)
@@ -123,12 +121,7 @@ def read_parsed(table: Any, path: Path) -> Parsed:
 
 def run_kind(run: Path) -> str:
     """The kind of run in a folder: ``trained`` unless its ``config.toml`` names another."""
-    return kind_of(read_settings(run))
-
-
-def kind_of(settings: Mapping[str, Any]) -> str:
-    """The kind of run that settings are of."""
-    return str(settings.get(KIND, "trained"))
+    return str(read_settings(run).get(KIND, "trained"))
 
 
 def run_views(run: Path) -> list[str]:
@@ -166,7 +159,7 @@ def read_settings(run: Path) -> dict[str, Any]:
 def write_settings(run: Path, settings: Mapping[str, Any]) -> None:
     """Write a run's ``config.toml``; nested mappings become TOML tables, tuples arrays."""
     # Our own writer avoids a dependency: TOML's strings, numbers, booleans and arrays are JSON's.
-    write_bytes(run / CONFIG, toml_text(settings).encode("utf-8"))
+    write_whole(run / CONFIG, toml_text(settings).encode("utf-8"))
 
 
 def load_run(run: Path) -> tuple[TrainConfig, Parsed]:

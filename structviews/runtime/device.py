@@ -3,8 +3,8 @@
 import timeit
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import is_dataclass, replace
-from functools import cache
+from dataclasses import dataclass, is_dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from structviews.errors import InputError
-from structviews.runtime.machine import available_bytes, check_device
+from structviews.runtime.machine import check_device
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -48,11 +48,6 @@ def using(name: str) -> Iterator[None]:
             yield
         finally:
             _chosen.pop()
-
-
-def free_bytes(device: torch.device) -> int | None:
-    """Free memory of a device; None if it is not known."""
-    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_bytes()
 
 
 def move(module: nn.Module, device: str | torch.device) -> None:
@@ -92,33 +87,25 @@ def send_fields(fields: T, device: torch.device | str) -> T:
 def quick_arithmetic() -> frozenset[str]:
     """What this CPU multiplies faster than fp32, and right: of ``bf16`` and ``int8``. Measured once, in 40 ms.
 
-    The processor's flags do not say: where it has no instructions for bf16, products may be refused or take three times
-    as long, and without those for bytes, sums of two products are cut off at 16 bits.
+    Those of ``int8`` are right for weights that obey ``PAIR``. The processor's flags do not say: where it has no
+    instructions for bf16, products may be refused or take three times as long, and without those for bytes, sums of two
+    products are cut off at 16 bits.
     """
     ops, (n, inputs, outputs) = torch.ops, PROBE
     rows, weight, scales = torch.ones(n, inputs), torch.full((outputs, inputs), PAIR / 2), torch.ones(outputs)
     zeros = torch.zeros(outputs, dtype=torch.int32)
-
-    def of_floats(dtype: torch.dtype) -> Callable[[], Tensor]:
-        left, right = rows.to(dtype), ops.mkldnn._reorder_linear_weight(weight.to(dtype))
-        return lambda: ops.mkldnn._linear_pointwise.default(left, right, None, "none", [], "")
-
-    def of_bytes() -> Callable[[], Tensor]:
-        left, right = (255 * rows).byte(), ops.onednn.qlinear_prepack(weight.char(), None)
-        call, end = ops.onednn.qlinear_pointwise.default, (1.0, 0, torch.float32, "none", (), "none")
-        return lambda: call(left, 1 / 255, 0, right, scales, zeros, None, *end)
-
-    products: dict[str, Callable[[], Callable[[], Tensor]]] = {
-        "fp32": lambda: of_floats(torch.float32),
-        "bf16": lambda: of_floats(torch.bfloat16),
-        "int8": of_bytes,
-    }
     seconds, threads = {}, torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        for name, make in products.items():
+        for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16), ("int8", torch.uint8)):
             with suppress(RuntimeError, AttributeError):  # refused, or not in this build of PyTorch
-                product = make()
+                if name == "int8":
+                    right = ops.onednn.qlinear_prepack(weight.char(), None)
+                    left, end = ((255 * rows).byte(), 1 / 255, 0), (1.0, 0, torch.float32, "none", (), "none")
+                    product = partial(ops.onednn.qlinear_pointwise.default, *left, right, scales, zeros, None, *end)
+                else:
+                    right = ops.mkldnn._reorder_linear_weight(weight.to(dtype))
+                    product = partial(ops.mkldnn._linear_pointwise.default, rows.to(dtype), right, None, "none", [], "")
                 if (product() / (inputs * PAIR / 2) - 1).abs().max() < 0.01:
                     seconds[name] = min(timeit.repeat(product, number=1, repeat=TRIALS))
     finally:
@@ -131,11 +118,6 @@ def multiplies_half(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     return "bf16" in quick_arithmetic()
-
-
-def multiplies_bytes() -> bool:
-    """Whether the CPU multiplies 8-bit integers faster than floats, and right for weights that obey ``PAIR``."""
-    return "int8" in quick_arithmetic()
 
 
 def half_precision(precision: str, device: torch.device) -> bool:
@@ -151,16 +133,15 @@ class TooLargeError(ValueError):
     """A module asks for more numbers than it may."""
 
 
+@dataclass(eq=False)
 class Unfilled(TorchFunctionMode):
     """A context in which nothing is filled with random values, so that weights hold what their memory held.
 
-    On ``meta``, such fills would import PyTorch's compiler, which takes a second. New tensors may have at most ``most``
-    numbers in all; before memory is taken for more, TooLargeError is raised.
+    On ``meta``, such fills would import PyTorch's compiler, which takes a second. If a number is given, as many numbers
+    are ``left`` for new tensors in all; before memory is taken for more, TooLargeError is raised.
     """
 
-    def __init__(self, most: int | None = None):
-        super().__init__()
-        self.left = most
+    left: int | None = None
 
     def __torch_function__(self, function: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function in RANDOM:

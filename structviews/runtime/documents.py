@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from structviews.errors import InputError
-from structviews.runtime.files import write_bytes
+from structviews.runtime.files import write_whole
 from structviews.runtime.wording import reason
 
 CHECKSUM = "checksum"
@@ -81,7 +81,7 @@ def write_json(path: Path, content: Mapping[str, Any], sealed: bool = True) -> N
     """
     whole = {**content, CHECKSUM: checksum(content)} if sealed else content
     text = json.dumps(whole, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    write_bytes(path, text.encode())
+    write_whole(path, text.encode())
 
 
 def read_sealed(path: Path, kind: Any, remedy: str) -> Any:

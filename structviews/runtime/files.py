@@ -138,12 +138,15 @@ def text_lines(path: Path) -> list[str]:
     return lines
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write ``path`` atomically and durably: after a crash or power cut it is complete or absent."""
+def write_whole(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
+    """Write bytes, or what a function writes, atomically and durably: after a power cut it is complete or absent."""
     temporary = temporary_name(path)
     try:
         with temporary.open("wb") as file:
-            write(file)
+            if callable(content):
+                content(file)
+            else:
+                file.write(content)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -152,15 +155,10 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     sync_folder(path.parent)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """As ``write_whole``, of content that is in memory."""
-    write_whole(path, lambda file: file.write(content))
-
-
-def write_output(path: Path, write: Callable[[BinaryIO], object]) -> None:
+def write_output(path: Path, content: bytes | Callable[[BinaryIO], object]) -> None:
     """As ``write_whole``, for a file that the user named: one writer at a time, see ``writing``."""
     with writing(path):
-        write_whole(path, write)
+        write_whole(path, content)
 
 
 def sync_folder(folder: Path) -> None:

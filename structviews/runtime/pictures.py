@@ -46,7 +46,7 @@ def write_picture(path: Path, make: Callable[[], "Figure"]) -> None:
     metadata = {"png": None, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[kind]
     with rc_context({"svg.hashsalt": "structviews"}):
         make().savefig(buffer, format=kind, dpi=200, metadata=metadata)
-    write_output(path, lambda file: file.write(buffer.getbuffer()))
+    write_output(path, buffer.getvalue())
 
 
 def inline_svg(make: Callable[[], "Figure"], name: str) -> str:

@@ -15,7 +15,7 @@ from safetensors.numpy import save as save_arrays
 
 from structviews.errors import InputError
 from structviews.runtime.documents import UNREADABLE, parse_json
-from structviews.runtime.files import digest, write_bytes
+from structviews.runtime.files import digest, write_whole
 from structviews.runtime.wording import reason
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def write_arrays(
     }
     data, notes = digest(*map(_octets, content.values())), dict(notes or {})
     seal = Seal(notes=notes, data=data, head=head_digest(notes, described, data))
-    write_bytes(path, save(content, {ENTRY: json.dumps(seal, sort_keys=True)}))
+    write_whole(path, save(content, {ENTRY: json.dumps(seal, sort_keys=True)}))
 
 
 def read_arrays(path: Path, remedy: str) -> dict[str, np.ndarray]:

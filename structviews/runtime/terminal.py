@@ -2,8 +2,8 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from threading import Lock
 from typing import Any
@@ -95,13 +95,14 @@ def say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=not console.is_terminal)
 
 
-class Bar:
+class Bar(AbstractContextManager["Bar"]):
     """How far one job is, with its rate and the time left; called with the number done and the total.
 
-    It appears when it is first called, or given a stage. Its methods may be called from several threads. If the
-    console is not a terminal, a line is printed at the first call, at every further tenth and, unless ``steady``, for
-    every later stage. For display, numbers of a ``unit`` are divided by its ``size``, or ``percent`` is shown. If the
-    job is ``steady``, that is, all units take about the same time, so are a rate and the time left.
+    It appears when it is first called, or given a stage, and stands still when its ``with`` block ends. Its methods may
+    be called from several threads. If the console is not a terminal, a line is printed at the first call, at every
+    further tenth and, unless ``steady``, for every later stage. For display, numbers of a ``unit`` are divided by its
+    ``size``, or ``percent`` is shown. If the job is ``steady``, that is, all units take about the same time, so are a
+    rate and the time left.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class Bar:
             self._live.start()
         return can
 
-    def end(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the line as it is; remove it if nothing was counted."""
         self._live.transient = not self._first
         self._live.stop()
@@ -201,21 +202,6 @@ class Bar:
             yield Columns([Text(part, overflow="fold") for part in below], padding=(0, 2))
 
 
-@contextmanager
-def rate_bar(console: Console, job: str, unit: str, size: int = 1, **options: bool) -> Iterator[Bar]:
-    """A ``Bar`` for the block."""
-    bar = Bar(console, job, unit, size, **options)
-    try:
-        yield bar
-    finally:
-        bar.end()
-
-
-@contextmanager
-def shown(progress: Callable[[int, int], None] | bool | None) -> Iterator[Callable[[int, int], None] | None]:
+def shown(progress: OnProgress | bool | None) -> AbstractContextManager[OnProgress | None]:
     """Resolve a ``progress`` argument: a function as it is, True to a bar on stderr, False and None to None."""
-    if progress is True:
-        with rate_bar(Terminal(stderr=True), "encoding", "sentences") as bar:
-            yield bar
-    else:
-        yield progress or None
+    return Bar(Terminal(stderr=True), "encoding", "sentences") if progress is True else nullcontext(progress or None)

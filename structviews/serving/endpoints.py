@@ -28,11 +28,7 @@ from structviews.serving.served import ComparedPair, Neighbour, ServedRun, Tree
 CHARACTERS, SENTENCES, NEIGHBOURS, BODY = 500, 64, 100, 2**19
 # Bytes of a larger body that are read before it is refused: a client that still sends would not see the answer.
 READ_ON = 2**24
-PAGE = {
-    "/": ("index.html", "text/html"),
-    "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
-}
+PAGE = {"index.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
 # The page loads nothing from other origins, and no other page may embed it.
 PAGE_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; "
@@ -186,9 +182,10 @@ def create_app(
     app.add_exception_handler(RequestValidationError, say_what_is_wrong)
     app.add_exception_handler(Exception, say_that_it_failed)
     app.include_router(api(runs, worker), dependencies=[Depends(token_check(token))] if token else [])
-    for path, (name, kind) in PAGE.items():
+    for name, kind in PAGE.items():
         content = files(__package__).joinpath("page", name).read_bytes()
         response = Response(content, media_type=kind, headers=PAGE_HEADERS)  # which is an application, too
+        path = f"/{name.removeprefix('index.html')}"
         app.router.routes.append(Route(path, response, methods=["GET"], include_in_schema=False))
     return app
 

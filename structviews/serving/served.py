@@ -16,8 +16,6 @@ from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
 from structviews.evaluation.retrieval.neighbours import nearest
 from structviews.parsing import svg
-from structviews.parsing.binarise import binary_tree, unbinarise
-from structviews.parsing.drawing import reads_right_to_left
 from structviews.runs.folder import run_names
 from structviews.runtime.terminal import OnProgress
 
@@ -176,15 +174,8 @@ def drawings(sentence: ParsedSentence, attention: dict[str, np.ndarray]) -> list
             for name, weights in attention.items()
         ] or [(KINDS[0], "Dependency tree", svg.dependency_tree(sentence))]
     if sentence.has_constituents:
-        mirrored = reads_right_to_left(sentence.tokens)
-        pictures += [
-            (KINDS[1], "Constituency tree", svg.bracket_tree(unbinarise(sentence), mirrored)),
-            (KINDS[1], "Binarised, level by level", svg.bracket_tree(binary_tree(sentence), mirrored, levels=True)),
-        ]
-    return [
-        Drawing(kind=kind, title=title, svg=svg.drawing([picture], sentence.tokens))
-        for kind, title, picture in pictures
-    ]
+        pictures += [(KINDS[1], title.capitalize(), tree) for title, tree in svg.titled_trees(sentence)]
+    return [Drawing(kind=kind, title=title, svg=svg.drawing([tree], sentence.tokens)) for kind, title, tree in pictures]
 
 
 def open_runs(

@@ -10,15 +10,16 @@ from rich.console import Console
 
 from structviews.corpus.parsed_corpus import ParsedCorpus, find_corpus
 from structviews.encoding.kinds.baseline import BASELINE, RECIPES, TransformerBaseline, WordBaseline
-from structviews.encoding.representation import reference_sentences, save_components
+from structviews.encoding.representation import save_components
 from structviews.errors import InputError, unknown
 from structviews.pretrained.sentence_models import TRANSFORMER
 from structviews.runs import RUNS
 from structviews.runs.config import TrainConfig
+from structviews.runs.folder import ENCODER
 from structviews.runs.settings_file import KIND, PARSED, Parsed, save_config, write_settings
-from structviews.runs.weights import write_weights
+from structviews.runs.weights import save_vocabularies, write_weights
 from structviews.runtime.files import new_folder
-from structviews.runtime.terminal import Terminal, rate_bar
+from structviews.runtime.terminal import Bar, Terminal
 from structviews.training.trainer import Training
 from structviews.views import VIEWS
 from structviews.words import CONTEXTUAL, FIXED
@@ -60,7 +61,7 @@ def make_baseline(
     with new_folder(out) as run:
         file = None
         if vectors:
-            with rate_bar(console, f"reading {vectors}", "MB", 10**6) as reading:
+            with Bar(console, f"reading {vectors}", "MB", 10**6) as reading:
                 file = WordVectors.open(vectors, reading)
         if opened and name == RANDOM:
             settings: dict[str, Any] = {"corpus": str(opened.path), "out": str(out)} | (encoders or {})
@@ -70,9 +71,11 @@ def make_baseline(
             channels = [name for name, reads in read.items() if reads]
             settings |= {"channels": channels} if channels else {}
             # Untrained encoders, as initialised for training.
-            config = TrainConfig.from_flat(settings, "command line")
+            config = TrainConfig.of("command line", **settings)
             training = Training(config.replaced(out=str(run)))
-            training.save_words()
+            save_vocabularies(run, training.vocabularies)
+            if training.blueprint:
+                training.blueprint.write(run / ENCODER)
             write_weights(run, training.model.state_dict())
             save_config(run, config, training.inputs.parsed, RANDOM)
             training.save_components()
@@ -86,9 +89,8 @@ def make_baseline(
         settings = {KIND: BASELINE, BASELINE: name, **embedder.write(run), "views": {"names": embedder.views}}
         if opened:
             settings["data"] = {"corpus": str(opened.path)}
-            sample = reference_sentences(opened, np.arange(len(opened)))
-            with rate_bar(console, "encoding", "sentences") as progress:
-                save_components(run, embedder.fit_components(sample, progress))
+            with Bar(console, "encoding", "sentences") as progress:
+                save_components(run, embedder.fit_components(opened, np.arange(len(opened)), progress))
         write_settings(run, settings | {"representation": embedder.representation.table(), PARSED: asdict(parsed)})
     return out
 

@@ -3,6 +3,7 @@
 Reading a checkpoint cannot execute code.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,14 +14,17 @@ from msgspec import Meta
 from torch import Tensor, nn
 
 from structviews.errors import InputError
+from structviews.pretrained.loading import Blueprint
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import COMPONENTS, CONFIG, EXPANSION, STATE
+from structviews.runs.folder import COMPONENTS, CONFIG, ENCODER, EXPANSION, STATE
 from structviews.runs.settings_file import Parsed, load_run, save_config
+from structviews.runs.weights import save_vocabularies
 from structviews.runtime.documents import checked
 from structviews.runtime.files import writing
 from structviews.runtime.seals import damaged, read_head, read_tensors, write_arrays
 from structviews.runtime.wording import reason
 from structviews.settings import MOST_EPOCHS, MOST_STEPS, settings_of
+from structviews.words.vocabulary import Vocabulary
 
 MOST_RANKS = 2**16
 REMEDY = "delete it and train again, or give another --out"
@@ -115,8 +119,8 @@ def _newest(run: Path) -> Path | None:
     return max((run / STATE).glob("step-*.safetensors"), default=None)
 
 
-def open_run(config: TrainConfig, parsed: Parsed) -> Path:
-    """Create a run's folder, unless it holds this same run, see ``check_same``.
+def open_run(config: TrainConfig, parsed: Parsed, words: Mapping[str, Vocabulary], blueprint: Blueprint | None) -> None:
+    """Create a run's folder, unless it holds this same run, see ``check_same``, and write all but its weights.
 
     Raises InputError if the folder is there but is not a run, or cannot be made.
     """
@@ -131,7 +135,9 @@ def open_run(config: TrainConfig, parsed: Parsed) -> Path:
     save_config(run, config, parsed)  # first, as it makes the folder a run
     for name in (COMPONENTS, EXPANSION):  # derived from weights that training will change
         (run / name).unlink(missing_ok=True)
-    return run
+    save_vocabularies(run, words)
+    if blueprint:
+        blueprint.write(run / ENCODER)
 
 
 def check_same(config: TrainConfig, parsed: Parsed | None = None) -> Progress | None:
@@ -143,25 +149,20 @@ def check_same(config: TrainConfig, parsed: Parsed | None = None) -> Progress | 
     run = Path(config.data.out)
     if not (run / CONFIG).is_file():
         return None
-    if difference := _difference(config, parsed):
-        raise InputError(f"{run}: {difference} another folder with --out")
-    return read_progress(run)
-
-
-def _difference(config: TrainConfig, parsed: Parsed | None) -> str:
-    """In what the run in the folder differs, and what could be given instead; empty if it is the same."""
-    stored, of_stored = load_run(Path(config.data.out))
+    stored, of_stored = load_run(run)
+    difference = ""
     if name := config.difference(stored):
         old, new = (each.flat().get(name, "none") for each in (stored, config))
-        return f"already has a run with {name} = {old!r} (you asked for {new!r}): give"
-    if parsed is None:
-        return ""
-    for name in ("fingerprint", "perturbed"):
-        if getattr(of_stored, name) != getattr(parsed, name):
-            data = config.data.corpus if name == "fingerprint" else config.data.perturbed
-            return f"was trained on another version of {data}: give"
-    others = other_files(config, of_stored, parsed, parsed.vectors == of_stored.vectors)
-    return f"was trained with {others}, or" if others else ""
+        difference = f"already has a run with {name} = {old!r} (you asked for {new!r}): give"
+    elif parsed and of_stored.fingerprint != parsed.fingerprint:
+        difference = f"was trained on another version of {config.data.corpus}: give"
+    elif parsed and of_stored.perturbed != parsed.perturbed:
+        difference = f"was trained on another version of {config.data.perturbed}: give"
+    elif parsed and (others := other_files(config, of_stored, parsed, parsed.vectors == of_stored.vectors)):
+        difference = f"was trained with {others}, or"
+    if difference:
+        raise InputError(f"{run}: {difference} another folder with --out")
+    return read_progress(run)
 
 
 def other_files(config: TrainConfig, stored: Parsed, parsed: Parsed, same_vectors: bool) -> str:
@@ -191,10 +192,8 @@ def check_source(config: TrainConfig, parsed: Parsed) -> TrainConfig:
     for name in (*IN_COMMON, *of_views):
         if name in old.keys() & new.keys() and old[name] != new[name]:
             was, now = (",".join(v) if isinstance(v, tuple) else str(v) for v in (old[name], new[name]))
-            raise InputError(
-                f"{fault}: it has {name} = {was}, not {now}: "
-                f"give --{name.replace('_', '-')} {was}, or another run with --init-from"
-            )
+            remedy = f"give --{name.replace('_', '-')} {was}, or another run with --init-from"
+            raise InputError(f"{fault}: it has {name} = {was}, not {now}: {remedy}")
     same_vectors = not parsed.vectors or of_stored.vectors.get("fingerprint") == parsed.vectors["fingerprint"]
     if other := other_files(config, of_stored, parsed, same_vectors):
         raise InputError(f"{fault}: it was trained with {other}, or another run with --init-from")

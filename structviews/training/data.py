@@ -4,7 +4,6 @@ Shapes: U distinct words of a step.
 """
 
 import math
-import warnings
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -37,9 +36,6 @@ from structviews.words.vector_files import WordVectors, fixed_words
 from structviews.words.vocabulary import Vocabulary
 from structviews.words.word_settings import RANDOM
 
-# Sentences, evenly spaced, of which some must differ.
-COMPARED = 1000
-
 
 class Inputs:
     """The files that a run reads, opened once: its corpus, vectors and encoder, and ``parsed``, which identifies them.
@@ -53,12 +49,10 @@ class Inputs:
         words = config.words
         self.vectors = WordVectors.open(words.vectors, progress) if FIXED in words.channels else None
         self.encoder = FrozenEncoder.open(words.encoder, words.pooling) if words.encoder else None
-        named = getattr(config.objective.options, "teacher", None)
+        named = getattr(config.objective.options[config.objective.name], "teacher", None)
         if named == "":
-            raise InputError(
-                f"objective = {config.objective.name}: give the folder of a sentence-transformers model, or its id on "
-                "the Hugging Face Hub, with --teacher"
-            )
+            wanted = "the folder of a sentence-transformers model, or its id on the Hugging Face Hub, with --teacher"
+            raise InputError(f"objective = {config.objective.name}: give {wanted}")
         self.teacher = Teacher.open(named) if named else None
         self.corpus = ParsedCorpus.open(config.data.corpus)
         perturbed, seed = config.data.perturbed, config.optimisation.seed
@@ -100,10 +94,8 @@ def confident(corpus: ParsedCorpus, least: float) -> np.ndarray:
     if not least:
         return np.ones(len(corpus), dtype=bool)
     if SURE not in corpus.kept:
-        raise InputError(
-            f"min_confidence = {least:g}: {corpus.path} does not say how sure its parser was: parse the text again "
-            "with --confidence"
-        )
+        fault = f"{corpus.path} does not say how sure its parser was"
+        raise InputError(f"min_confidence = {least:g}: {fault}: parse the text again with --confidence")
     rows = [pc.list_flatten(table[SURE]).to_numpy().reshape(-1, len(CONFIDENCE)) for table in corpus.tables()]
     means = np.concatenate(rows)[:, [name.endswith("mean") for name in CONFIDENCE]]
     return (np.isnan(means) | (means >= least)).all(axis=1)
@@ -151,9 +143,7 @@ class Data:
         documents = indivisible(self.reader.documents(), self.reads_neighbours)
         chosen = held_out(documents, config.optimisation.seed, config.data.held_out)
         kept = confident(self.corpus, config.data.min_confidence)
-        self.train_rows, self.held_out_rows = (
-            np.flatnonzero(rows & kept).astype(np.int32) for rows in (~chosen, chosen)
-        )
+        self.train_rows, self.held_out_rows = (np.flatnonzero(own & kept).astype(np.int32) for own in (~chosen, chosen))
         if len(self.train_rows) < 2:
             found = counted(len(self.train_rows), "training sentence")
             raise InputError(f"{config.data.corpus}: {found}: parse a larger corpus")
@@ -161,10 +151,8 @@ class Data:
         self._document_starts = np.append(firsts, len(self.train_rows))
         shares = np.diff(deal(self._document_starts, ranks.count))
         if shares.min() < 2:
-            raise InputError(
-                f"{config.data.corpus}: has enough training documents for {(shares >= 2).sum()} of "
-                f"{ranks.count} processes: give torchrun a smaller --nproc-per-node"
-            )
+            fault = f"has enough training documents for {(shares >= 2).sum()} of {ranks.count} processes"
+            raise InputError(f"{config.data.corpus}: {fault}: give torchrun a smaller --nproc-per-node")
         self.left_out = 1 - ranks.count * shares.min() / shares.sum()
 
     def epoch_length(self, epoch: int, ranks: int | None = None) -> int:
@@ -216,36 +204,3 @@ class Data:
                     words[name] = ids[0] if len(ids) == 1 else np.unique(np.concatenate(ids))
                 progress = Progress(number, *following, ranks=self.ranks.count)
                 yield Step(progress, [batch.to(self.device) for batch in batches], words)
-
-    def check(self) -> bool:
-        """Whether some training sentence has a context; true of any corpus if the objective reads no contexts.
-
-        Warns if there is nothing to validate on. Raises InputError if a sample of the sentences is all the same.
-        """
-        sample = self.train_rows[:: max(1, len(self.train_rows) // COMPARED)]
-        different, start = set[tuple[str, ...]](), 0
-        for table in self.corpus.tables():
-            rows = sample[(sample >= start) & (sample < start + len(table))] - start
-            different.update(map(tuple, table["tokens"].take(rows).to_pylist()))
-            start += len(table)
-            if len(different) > 1:  # mostly, in the first one
-                break
-        else:
-            raise InputError(
-                f"{self.corpus.path}: all its sentences are the same, so there is nothing to learn: give another corpus"
-            )
-        if self.config.data.held_out and not len(self.held_out_rows) and self.ranks.leads:
-            message = "one document, which is not split: none is held out for validation"
-            warnings.warn(f"{self.corpus.path}: {message}", stacklevel=3)
-        if not self.reads_neighbours or self.config.objective.across_documents:
-            return True
-        chosen = np.isin(np.arange(len(self.corpus)), self.train_rows, assume_unique=True)
-        start, last = 0, [-1, 0]  # of the shard before
-        for table in self.corpus.tables():  # mostly, the first one has some
-            own = chosen[start : start + len(table)]
-            columns = zip(last, ("document", "position"), strict=True)
-            document, position = (np.append(before, table[name].to_numpy()[own]) for before, name in columns)
-            if ((np.diff(document) == 0) & (np.diff(position) <= self.reach)).any():
-                return True
-            start, last = start + len(table), [document[-1], position[-1]]
-        return False

@@ -19,13 +19,13 @@ from structviews.runs.config import TrainConfig
 from structviews.runtime.files import creating
 from structviews.runtime.machine import keep_freed_memory, require
 from structviews.runtime.processes import Interrupted, stop_signals
-from structviews.runtime.terminal import Terminal, rate_bar, say
+from structviews.runtime.terminal import Bar, Terminal, say
 from structviews.runtime.wording import counted
 from structviews.training.checkpoint import Progress, check_same, mark, open_run
 from structviews.training.data import Inputs, Step
 from structviews.training.ranks import Ranks
 from structviews.training.reporting import Reporter, cosines
-from structviews.training.trainer import Training, flat, training_bytes
+from structviews.training.trainer import Training, flat
 from structviews.words import CONTEXTUAL
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
     run, ranks = Path(config.data.out), ranks or Ranks()
     console = console or Terminal(stderr=True) if ranks.leads else Terminal(quiet=True)
     with creating(run) if ranks.leads else nullcontext():
-        with rate_bar(console, f"reading {config.words.vectors}", "MB", 10**6) as reading:
+        with Bar(console, f"reading {config.words.vectors}", "MB", 10**6) as reading:
             # The leader writes a cache file of vectors, and fetches an encoder, which the others then find.
             inputs = Inputs(config, reading) if ranks.leads else None
             ranks.wait()
@@ -63,7 +63,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
         ranks.wait()
         if inputs.teacher:
             inputs.teacher.model.release()
-        with rate_bar(console, run.name, "steps", percent=False) as bar:
+        with Bar(console, run.name, "steps", percent=False) as bar:
             bar.stage("reading the corpus")
             training = Training(config, ranks, inputs)
             training.check_learnable()
@@ -75,8 +75,7 @@ def train(config: TrainConfig, console: Console | None = None, ranks: Ranks | No
 
                 monitor = Monitor(training)
             if ranks.leads:
-                open_run(config, inputs.parsed)
-                training.save_words()
+                open_run(config, inputs.parsed, training.vocabularies, training.blueprint)
             ranks.wait()
             if (left_out := training.data.left_out) > 0.05:
                 share = f"{100 * left_out:.0f} % of the training sentences, different ones each time"
@@ -110,7 +109,7 @@ def read_by(teacher: Teacher, corpus: ParsedCorpus, console: Console) -> Path:
             what = f"{teacher.name} has {counted(sentences, 'sentence')} to read"
             say(console, f"{corpus.path}: {what}, whose vectors take {size / 1e9:,.2f} GB on disk")
 
-    with rate_bar(console, "reading sentences", "sentences") as progress:
+    with Bar(console, "reading sentences", "sentences") as progress:
         return store_states(corpus, teacher, announce, progress)
 
 
@@ -162,7 +161,7 @@ def sweep_jobs(
         for names in sets:
             out = folder / f"{'-'.join(names)}-seed{seed}"
             own = dict(settings) | {"views": names, "seed": seed, "out": str(out)}
-            jobs.append(base.replaced(**own) if base else TrainConfig.from_flat(own, "command line"))
+            jobs.append(base.replaced(**own) if base else TrainConfig.of("command line", **own))
     return jobs
 
 
@@ -192,5 +191,5 @@ def estimate(config: TrainConfig) -> Estimate:
     seconds = (time.monotonic() - began) / len(sentences)
     parameters = sum(p.numel() for p in training.model.parameters())
     rate = sum(sentences) / len(sentences) / seconds
-    n_steps, needed = training.data.last_step(), 1e-9 * training_bytes(training.model)
-    return Estimate(n_steps, parameters, needed, rate, n_steps * seconds)
+    n_steps = training.data.last_step()
+    return Estimate(n_steps, parameters, 1e-9 * training.needed_bytes, rate, n_steps * seconds)

@@ -27,9 +27,8 @@ class Monitor:
         monitoring = training.config.monitoring
         self.task = read_task(monitoring.eval_task, Path(monitoring.eval_data))
         if self.task.kind != "similarity":
-            raise InputError(
-                f"eval_task = {monitoring.eval_task}: needs a classifier: give a similarity task, such as STS14"
-            )
+            fault = f"eval_task = {monitoring.eval_task}: needs a classifier"
+            raise InputError(f"{fault}: give a similarity task, such as STS14")
         with training.undisturbed():
             embedder = training.embedder().for_similarity()
             self.embedder = embedder.with_representation(transductive=embedder.representation.remove_component)

@@ -8,21 +8,17 @@ from torch import Tensor
 from torch.optim.adam import adam
 
 
-class LazyAdam(torch.optim.Optimizer):
+class LazyAdam(torch.optim.Adam):
     """Adam (Kingma and Ba 2015), lazy where a gradient is sparse.
 
-    A parameter with a dense gradient is updated as in ``torch.optim.Adam``. For a sparse gradient, only
-    the rows in it are read and written; the others keep their values and moments, which do not decay,
-    as in ``torch.optim.SparseAdam``. The bias correction counts the steps of the whole parameter, not
-    the updates of a row. So a row that occurs in every step learns as with Adam; a rarer row moves only
-    when it occurs, while Adam's old moments would keep moving it.
+    For a sparse gradient, only the rows in it are read and written; the others keep their values and moments, which do
+    not decay, as in ``torch.optim.SparseAdam``. The bias correction counts the steps of the whole parameter, not the
+    updates of a row. So a row that occurs in every step learns as with Adam; a rarer row moves only when it occurs,
+    while Adam's old moments would keep moving it.
 
-    The state has the names and shapes of ``torch.optim.Adam``. No step synchronises with the device.
+    The state has the names and shapes of ``torch.optim.Adam``. No step synchronises with the device. Make it with
+    ``fused=True``: then ``load_state_dict`` puts the step counts on the device that the fused kernel expects.
     """
-
-    def __init__(self, parameters: Iterable[Tensor] | Iterable[dict[str, Any]], lr: float):
-        # "fused" makes load_state_dict put the step counts on the device that the fused kernel expects.
-        super().__init__(parameters, {"lr": lr, "betas": (0.9, 0.999), "eps": 1e-8, "fused": True})
 
     @torch.no_grad()
     def step(self) -> None:  # type: ignore[override]  # takes no closure
@@ -50,22 +46,9 @@ class LazyAdam(torch.optim.Optimizer):
                     gradients.append(gradient)
                 steps.append(state["step"])
             parameters, averages, squares = ([tensors[i] for tensors in moving] for i in range(3))
-            adam(
-                parameters,
-                gradients,
-                averages,
-                squares,
-                [],
-                steps,
-                fused=True,
-                amsgrad=False,
-                beta1=group["betas"][0],
-                beta2=group["betas"][1],
-                lr=group["lr"],
-                weight_decay=0.0,
-                eps=group["eps"],
-                maximize=False,
-            )
+            (beta1, beta2), lr, eps = group["betas"], group["lr"], group["eps"]
+            fixed: dict[str, Any] = {"fused": True, "amsgrad": False, "weight_decay": 0.0, "maximize": False}
+            adam(parameters, gradients, averages, squares, [], steps, beta1=beta1, beta2=beta2, lr=lr, eps=eps, **fixed)
             for whole, rows, copied in copies:
                 for tensor, moved in zip(whole, copied, strict=True):
                     tensor.index_copy_(0, rows, moved)
@@ -85,19 +68,16 @@ def merge_rows(gradient: Tensor, rows: Tensor) -> Tensor:
 def clip_gradients(parameters: Iterable[Tensor], largest: float) -> None:
     """Scale gradients so that their total norm is at most ``largest``.
 
-    Like ``torch.nn.utils.clip_grad_norm_``, but works on the rows of sparse gradients, without a dense
-    copy, and does not synchronise with the device.
+    Like ``torch.nn.utils.clip_grad_norm_``, but works on the rows of sparse gradients, without a dense copy, and does
+    not synchronise with the device.
     """
     values = []
     for parameter in parameters:
-        if parameter.grad is None:
-            continue
-        if parameter.grad.is_sparse:
+        if parameter.grad is not None and parameter.grad.is_sparse:
             parameter.grad = parameter.grad.coalesce()
             values.append(parameter.grad.values())
-        else:
+        elif parameter.grad is not None:
             values.append(parameter.grad)
-    if not values:
-        return
-    norm = torch.nn.utils.get_total_norm(values, foreach=True)
-    torch._foreach_mul_(values, (largest / (norm + 1e-6)).clamp(max=1.0))
+    if values:
+        norm = torch.nn.utils.get_total_norm(values, foreach=True)
+        torch._foreach_mul_(values, (largest / (norm + 1e-6)).clamp(max=1.0))

@@ -30,8 +30,8 @@ from structviews.parsing.treebank import read_treebank
 from structviews.runs.folder import STATE
 from structviews.runtime.device import best_device, half_precision
 from structviews.runtime.documents import read_sealed, write_json
-from structviews.runtime.files import creating, digest, write_bytes
-from structviews.runtime.terminal import Terminal, rate_bar, say
+from structviews.runtime.files import creating, digest, write_whole
+from structviews.runtime.terminal import Bar, Terminal, say
 from structviews.runtime.wording import counted
 from structviews.training.checkpoint import Progress, load_state, random_state, save_state
 from structviews.words.vector_files import WordVectors
@@ -43,6 +43,10 @@ FIRST_ALONE, WITH_SILVER = 0.35, 0.3
 # Padded words of a batch; AdamW's highest rate, the steps in which it is reached, and the largest norm of a gradient.
 BATCH_WORDS, RATE, WARM_UP, LARGEST = 1000, 1.5e-3, 600, 5.0
 WORD_DROPOUT, LOWER_CASE = 0.2, 0.15
+# As many passes as a large treebank needs, and the steps that a small one needs.
+EPOCHS, STEPS = 20, 4000
+# The label of what silver trees have and the treebanks do not: PyTorch's, for no loss.
+IGNORED = -100
 # The rarest forms, and labels or chains of constituents, that are learnt.
 MIN_WORDS, MIN_LABELS = 2, 4
 # Every n-th sentence of the first treebank calibrates the ranges of activations.
@@ -63,7 +67,7 @@ class ParserJob:
     """What a parser is made from, and where it is saved.
 
     ``treebanks`` and ``dev`` are files; those of one treebank differ in their suffix only. ``words`` are pretrained
-    vectors, and ``silver`` corpora that another parser parsed.
+    vectors, and ``silver`` corpora that another parser parsed. 0 ``epochs`` are ``EPOCHS``, or as take ``STEPS``.
     """
 
     treebanks: tuple[Path, ...]
@@ -71,7 +75,7 @@ class ParserJob:
     out: Path
     words: Path | None = None
     silver: tuple[Path, ...] = ()
-    epochs: int = 20
+    epochs: int = 0
     seed: int = 1
     language: str = "en"
     licence: str = ""
@@ -99,7 +103,8 @@ class Example(NamedTuple):
 def read_treebanks(paths: Sequence[Path]) -> list[Treebank]:
     """The treebanks in some files, in order; sentences without text are left out.
 
-    Raises InputError if a file cannot be read, a sentence is no tree, or a treebank has no sentences.
+    Raises InputError if a file cannot be read, a sentence is no tree, or a treebank has no sentences or no relation
+    ``root``.
     """
     found = []
     for stem in dict.fromkeys(path.with_suffix("") for path in paths):
@@ -112,13 +117,10 @@ def read_treebanks(paths: Sequence[Path]) -> list[Treebank]:
                 sentences.append(item.sentence)
         if not sentences:
             raise InputError(f"{files[0]}: no sentences with words and trees: give a treebank with its text")
-        found.append(Treebank(" + ".join(path.name for path in files), sentences))
+        if sentences[0].has_dependencies and not any("root" in each.relations for each in sentences):
+            raise InputError(f"{files[0]}: no relation 'root': give a treebank of Universal Dependencies")
+        found.append(Treebank(" + ".join("/".join(path.parts[-2:]) for path in files), sentences))
     return found
-
-
-def lower(sentence: ParsedSentence) -> list[str]:
-    """The sentence's words in lower case."""
-    return [token.lower() for token in sentence.tokens]
 
 
 def vocabularies(sentences: Sequence[ParsedSentence], forms: Sequence[str], language: str) -> ParserSettings:
@@ -144,14 +146,12 @@ def vocabularies(sentences: Sequence[ParsedSentence], forms: Sequence[str], lang
 
 def encoded(sentences: Iterable[ParsedSentence], settings: ParserSettings, featuriser: Featuriser) -> list[Example]:
     """Sentences as integers; a rare unary chain becomes its topmost known part."""
-    tag_ids, relation_ids, label_ids = (
-        {name: i for i, name in enumerate(settings[key])} for key in ("tags", "relations", "labels")
-    )
+    ids = {key: {name: i for i, name in enumerate(settings[key])} for key in ("tags", "relations", "labels")}
 
     def label_id(label: str) -> int:
-        while label not in label_ids:
+        while label not in ids["labels"]:
             label = label.rpartition("+")[0]
-        return label_ids[label]
+        return ids["labels"][label]
 
     def spans(each: ParsedSentence) -> np.ndarray:
         return np.array([(a, b, label_id(x)) for a, b, x in each.spans()], dtype=np.int64).reshape(-1, 3)
@@ -159,32 +159,24 @@ def encoded(sentences: Iterable[ParsedSentence], settings: ParserSettings, featu
     return [
         Example(
             featuriser(each.tokens),
-            featuriser(lower(each)),
-            np.array([tag_ids.get(tag, 0) for tag in each.tags]) if each.tags else None,
+            featuriser(token.lower() for token in each.tokens),
+            np.array([ids["tags"].get(tag, IGNORED) for tag in each.tags]) if each.tags else None,
             np.array(each.heads) if each.heads else None,
-            np.array([relation_ids.get(name, 0) for name in each.relations]) if each.heads else None,
+            np.array([ids["relations"].get(name, IGNORED) for name in each.relations]) if each.heads else None,
             spans(each) if each.has_constituents else None,
         )
         for each in sentences
     ]
 
 
-def begin_with(network: ParserNetwork, featuriser: Featuriser, vectors: WordVectors) -> None:
-    """Initialise the forms that have pretrained vectors with these, rescaled to match the others."""
-    table, forms = network.words.form.weight.data, vectors.words.to_pylist()
-    if vectors.dim != table.shape[1]:
-        raise InputError(f"{vectors.path}: {vectors.dim} dimensions: give vectors of {table.shape[1]}")
-    found = torch.from_numpy(vectors.rows(vectors.find(forms)))
-    table[torch.from_numpy(featuriser(forms)[:, 0].astype(np.int64))] = found * (table.std() / found.std())
-
-
 def batched(examples: Sequence[Example], rng: random.Random) -> list[list[Example]]:
     """Batches of about ``BATCH_WORDS`` padded words and similar lengths."""
-    found: list[list[Example]] = [[]]
+    found, longest = list[list[Example]](), 0
     for example in sorted(examples, key=lambda each: len(each.cased) * rng.uniform(0.9, 1.1)):
-        longest = max(len(each.cased) for each in [*found[-1], example])
-        if found[-1] and longest * (len(found[-1]) + 1) > BATCH_WORDS:
+        longest = max(longest, len(example.cased))
+        if not found or longest * (len(found[-1]) + 1) > BATCH_WORDS:
             found.append([])
+            longest = len(example.cased)
         found[-1].append(example)
     return found
 
@@ -200,9 +192,9 @@ def loss_of(network: ParserNetwork, batch: list[Example], rng: random.Random, de
     states = network.encode(network.words(drop_words(features, WORD_DROPOUT).to(device)), mask)
 
     def column(name: str) -> Tensor | None:
-        if getattr(batch[0], name) is None:
-            return None
-        return torch.from_numpy(np.concatenate([getattr(each, name) for each in batch])).to(device)
+        found = [each for example in batch if (each := getattr(example, name)) is not None]
+        known = found and (np.concatenate(found) != IGNORED).any()
+        return torch.from_numpy(np.concatenate(found)).to(device) if known else None
 
     tags, heads, relations = map(column, ("tags", "heads", "relations"))
     loss = states.new_zeros(())
@@ -218,14 +210,13 @@ def loss_of(network: ParserNetwork, batch: list[Example], rng: random.Random, de
         scores = network.relations(dependents[sentence, word + 1], heads_states[sentence, heads]).float()
         loss = loss + F.cross_entropy(scores, relations)
     if batch[0].spans is not None:
-        loss = loss + span_loss(network, batch, states, mask, lengths)
+        loss = loss + span_loss(network, batch, states, mask)
     return loss
 
 
-def span_loss(
-    network: ParserNetwork, batch: list[Example], states: Tensor, mask: Tensor, lengths: np.ndarray
-) -> Tensor:
+def span_loss(network: ParserNetwork, batch: list[Example], states: Tensor, mask: Tensor) -> Tensor:
     """Cross-entropy of every span's label, including "no constituent", summed and divided by words."""
+    lengths = np.array([len(each.cased) for each in batch])
     size = lengths.max() + 1
     gold = np.zeros((len(batch), size, size), dtype=np.int64)
     for number, example in enumerate(batch):
@@ -241,11 +232,6 @@ def span_loss(
     return F.cross_entropy(scores, true, reduction="sum") / int(lengths.sum())
 
 
-def brackets(sentence: ParsedSentence) -> Counter[tuple[int, int, str]]:
-    """Labelled constituents over words, with unary chains split and tags excluded."""
-    return Counter((a, b, part) for a, b, chain in sentence.spans() for part in chain.split("+"))
-
-
 def score(parser: BuiltinParser, gold: Sequence[ParsedSentence]) -> dict[str, float]:
     """Accuracy of tags, UAS, LAS (labels without subtypes, punctuation counted), bracket F1; per cent.
 
@@ -259,7 +245,11 @@ def score(parser: BuiltinParser, gold: Sequence[ParsedSentence]) -> dict[str, fl
         found["UAS"] += sum(heads)
         labels = zip(heads, guess.relations, truth.relations, strict=False)
         found["LAS"] += sum(right and a.split(":")[0] == b.split(":")[0] for right, a, b in labels)
-        guessed, true = brackets(guess), brackets(truth)
+        # Over words: unary chains are split, and tags do not count.
+        guessed, true = (
+            Counter((a, b, label) for a, b, chain in each.spans() for label in chain.split("+"))
+            for each in (guess, truth)
+        )
         found["common"] += (guessed & true).total()
         found["brackets"] += guessed.total() + true.total()
     there = ["tags"] * bool(gold[0].tags) + ["UAS", "LAS"] * gold[0].has_dependencies
@@ -273,18 +263,18 @@ def rate_at(step: int, steps: int) -> float:
     return RATE * min((step + 1) / (warm_up + 1), (steps - step) / (steps - warm_up))
 
 
-def parts_of(epoch: int, epochs: int, data: Sequence[Sequence[Example]], silver: Sequence[Example]) -> list[Any]:
+def parts_of(epoch: int, epochs: int, data: Sequence[list[Example]], silver: Sequence[list[Example]]) -> list[Any]:
     """What an epoch reads: the first treebank, most of the time the others, and in the first epochs silver trees."""
     parts = [data[0]] if epoch >= epochs - round(FIRST_ALONE * epochs) else list(data)
     n_silver = round(WITH_SILVER * epochs)
-    return [*parts, *([silver[epoch::n_silver]] if silver and epoch < n_silver else [])]
+    return [*parts, *(each[epoch::n_silver] for each in silver if epoch < n_silver)]
 
 
 def train_parser(job: ParserJob, console: Console | None = None) -> BuiltinParser:
     """Train a parser, or resume it if it was interrupted; write it to ``job.out``, with a card, and return it.
 
-    The ``console`` shows progress and scores. Raises InputError if a file is not a treebank, if the development part
-    lacks what the parser is to predict, or if the folder holds something else.
+    The ``console`` shows progress and scores. Raises InputError if a file is not a treebank, or if the folder holds
+    something else.
     """
     console = console or Terminal(quiet=True)
     treebanks, dev = read_treebanks(job.treebanks), read_treebanks(job.dev)
@@ -302,7 +292,7 @@ def train_parser(job: ParserJob, console: Console | None = None) -> BuiltinParse
         parser.save(job.out)
         parser = BuiltinParser.read(job.out)
         scores = {each.name: score(parser, each.sentences) for each in dev}
-        write_bytes(job.out / CARD, card(job, treebanks, scores).encode())
+        write_whole(job.out / CARD, card(job, treebanks, scores).encode())
         shutil.rmtree(job.out / STATE)
         started.unlink()
     for name, own in scores.items():
@@ -314,33 +304,39 @@ def learn(job: ParserJob, treebanks: list[Treebank], dev: list[Treebank], consol
     """Train from the start, or from the state in ``job.out``; the parser is in floats, on the CPU."""
     device, run = best_device(), job.out
     vectors = WordVectors.open(job.words) if job.words else None
-    sentences = [sentence for each in treebanks for sentence in each.sentences]
-    settings = vocabularies(sentences, vectors.words.to_pylist() if vectors else (), job.language)
+    forms = [word for word in vectors.words.to_pylist() if normalise(word) == word] if vectors else []
+    settings = vocabularies([sentence for each in treebanks for sentence in each.sentences], forms, job.language)
     torch.manual_seed(job.seed)
     config = ParserConfig(*(len(settings[key]) for key in ("words", "tags", "relations", "labels")))
     network = ParserNetwork(config)
     parser = BuiltinParser(network, {**settings, "config": asdict(config)})
     if vectors:
-        begin_with(network, parser.featuriser, vectors)
+        if vectors.dim != config.word_dim:
+            raise InputError(f"{vectors.path}: {vectors.dim} dimensions: give vectors of {config.word_dim}")
+        # Their forms begin with them, rescaled to match the others.
+        table, found = network.words.form.weight.data, torch.from_numpy(vectors.rows(vectors.find(forms)))
+        own = torch.from_numpy(parser.featuriser(forms)[:, 0].astype(np.int64))
+        table[own] = found * (table.std() / found.std())
     data = [encoded(each.sentences, settings, parser.featuriser) for each in treebanks]
-    text = (row.sentence for path in job.silver for row in ParsedCorpus.open(path))
-    silver = encoded(text, settings, parser.featuriser)
-    epochs = range(job.epochs)
-    lengths = [sum(len(batched(p, random.Random(0))) for p in parts_of(e, job.epochs, data, silver)) for e in epochs]
+    corpora = ((row.sentence for row in ParsedCorpus.open(path)) for path in job.silver)
+    silver = [encoded(each, settings, parser.featuriser) for each in corpora]
+    epochs = job.epochs or max(EPOCHS, STEPS // sum(len(batched(each, random.Random(0))) for each in data))
+    parts = [parts_of(epoch, epochs, data, silver) for epoch in range(epochs)]
+    n_steps = sum(len(batched(part, random.Random(0))) for each in parts for part in each)
     network.to(device)
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     start = load_state(run, network, optimiser)
     step, half = start.step, half_precision("auto", device)
-    with rate_bar(console, run.name, "batches") as bar:
-        for epoch in epochs[start.epoch :]:
+    with Bar(console, run.name, "batches") as bar:
+        for epoch in range(start.epoch, epochs):
             torch.manual_seed(job.seed + epoch)
             rng, total = random.Random(job.seed + epoch), torch.zeros((), device=device)
-            batches = [each for p in parts_of(epoch, job.epochs, data, silver) for each in batched(p, rng)]
+            batches = [batch for part in parts[epoch] for batch in batched(part, rng)]
             rng.shuffle(batches)
             network.to(device).train()
             for batch in batches:
                 for group in optimiser.param_groups:
-                    group["lr"] = rate_at(step, max(step + 1, sum(lengths)))
+                    group["lr"] = rate_at(step, max(step + 1, n_steps))
                 optimiser.zero_grad(set_to_none=True)
                 with torch.autocast(device.type, torch.bfloat16, enabled=half):
                     loss = loss_of(network, batch, rng, device)
@@ -349,11 +345,12 @@ def learn(job: ParserJob, treebanks: list[Treebank], dev: list[Treebank], consol
                 optimiser.step()
                 total += loss.detach()
                 step += 1
-                bar(step, max(step, sum(lengths)))
+                bar(step, max(step, n_steps))
             network.eval().cpu()
             scores = f"{dev[0].name}: {listed(score(parser, dev[0].sentences))}"
-            say(console, f"epoch {epoch + 1} of {job.epochs}: loss {float(total) / len(batches):.3f}; {scores}")
+            say(console, f"epoch {epoch + 1} of {epochs}: loss {float(total) / len(batches):.3f}; {scores}")
             save_state(run, network, optimiser, Progress(step, epoch + 1), random_state()[None])
+    network.cpu()  # if all epochs were done before
     return parser
 
 

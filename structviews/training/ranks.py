@@ -1,9 +1,9 @@
 """Data-parallel training with several processes (ranks): ``torchrun --nproc-per-node K -m structviews train``.
 
 Every rank has the whole model and its own batches; gradients are averaged, so the weights stay equal.
-This does not use DistributedDataParallel: a word table's gradient has only the rows of the words in a rank's
-batches, which differ between ranks, and DDP would send the whole table. Joint decisions (stop, save, which
-words occur) go through a CPU group, so they do not synchronise with the device.
+This does not use DistributedDataParallel: a word table's gradient has only the rows of the words in a rank's batches,
+which differ between ranks, and DDP would send the whole table. Joint decisions (stop, save, which words occur) go
+through a CPU group, so they do not synchronise with the device.
 
 Shapes: K ranks.
 """
@@ -153,36 +153,6 @@ def joined_ranks() -> Iterator[Ranks]:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
         return
-    ranks = _start()
-    try:
-        yield ranks
-        ranks.wait()
-    except Interrupted as stop:
-        if ranks.leads:
-            raise
-        _end(128 + stop.signal)
-    except RankLost as lost:
-        if ranks.reports():
-            raise InputError(
-                "another rank was killed (see torchrun's output): the last checkpoint is kept, "
-                "run the same command again to resume"
-            ) from lost
-        _end(2)
-    except Exception:
-        if ranks.reports():
-            raise
-        _end(2)
-    dist.destroy_process_group()
-
-
-def _end(code: int) -> NoReturn:
-    """Exit silently and at once: closing connections to ranks that have gone may abort the process."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
-
-def _start() -> Ranks:
     # This module's functions take the process group that exists at import as a default argument, and optimisers
     # import it sooner or later. If that group were ours, it could never be destroyed, and gloo's threads, which
     # sometimes need the interpreter, would abort at exit. So import it before the group exists.
@@ -193,7 +163,29 @@ def _start() -> Ranks:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     # The others wait while one lets a teacher read the corpus; a process that ends breaks its connections at once.
     dist.init_process_group(backend, store=store, rank=rank, world_size=count, timeout=timedelta(days=7))
-    return Ranks(rank, count, store)
+    ranks = Ranks(rank, count, store)
+    try:
+        yield ranks
+        ranks.wait()
+    except Interrupted as stop:
+        if ranks.leads:
+            raise
+        _end(128 + stop.signal)
+    except Exception as error:
+        if not ranks.reports():
+            _end(2)
+        if not isinstance(error, RankLost):
+            raise
+        kept = "the last checkpoint is kept, run the same command again to resume"
+        raise InputError(f"another rank was killed (see torchrun's output): {kept}") from error
+    dist.destroy_process_group()
+
+
+def _end(code: int) -> NoReturn:
+    """Exit silently and at once: closing connections to ranks that have gone may abort the process."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def deal(starts: Array, count: int) -> Array:

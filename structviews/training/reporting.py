@@ -131,8 +131,8 @@ def cosines(views: list[Tensor]) -> dict[str, Tensor]:
 class Events:
     """The points of a run's log for TensorBoard: ``kind/name`` by step.
 
-    Rewrites what is already in the log, so that a run resumed from an earlier step has no duplicate
-    points, and a run that turns this on later has all of them.
+    Rewrites what is already in the log, so that a run resumed from an earlier step has no duplicate points, and a run
+    that turns this on later has all of them.
     """
 
     def __init__(self, run: Path):

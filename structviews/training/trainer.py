@@ -1,6 +1,7 @@
 """The model of a training run, its optimiser and its steps."""
 
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -9,28 +10,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from structviews.batches.batch import Batch
 from structviews.encoding.expansion import read_further_words
 from structviews.encoding.kinds.trained import TrainedEmbedder
-from structviews.encoding.representation import reference_sentences, save_components
+from structviews.encoding.representation import save_components
 from structviews.errors import DivergedError, InputError
 from structviews.kernels import message_passing
 from structviews.model import Join, build_model
 from structviews.pretrained.loading import Blueprint, load_encoder
 from structviews.runs.config import TrainConfig
-from structviews.runs.folder import ENCODER
-from structviews.runs.weights import load_words, save_vocabularies, start_from, write_weights
-from structviews.runtime.device import Unfilled, best_device, free_bytes, half_precision, send
-from structviews.runtime.machine import check_memory
+from structviews.runs.weights import load_words, start_from, write_weights
+from structviews.runtime.device import Unfilled, best_device, half_precision, send
+from structviews.runtime.machine import available_bytes, check_memory
 from structviews.training.checkpoint import Progress, check_source, load_state, random_state, read_progress, save_state
 from structviews.training.data import Data, Inputs, Step
 from structviews.training.optimiser import LazyAdam, clip_gradients, merge_rows
 from structviews.training.ranks import Ranks
 from structviews.words import CONTEXTUAL, FIXED, TRAINED
 
+DIVERGED = "give a lower --lr; the last checkpoint is kept"
 VALIDATION_BATCHES = 25
+# Sentences, evenly spaced, of which some must differ.
+COMPARED = 1000
 # Of a weight that is trained, its gradient and Adam's two moments.
 BYTES_PER_PARAMETER = 16
 # By channel and name.
@@ -46,20 +49,15 @@ class Agreement(NamedTuple):
     words: dict[str, np.ndarray]  # by channel, the ids (U,) that occur in any rank's batches, ascending
 
 
-def training_bytes(model: nn.Module) -> int:
-    """Bytes of a model's weights, and of what training keeps beside those that it changes."""
-    sizes = {True: BYTES_PER_PARAMETER, False: torch.float32.itemsize}
-    return sum(sizes[weight.requires_grad] * weight.numel() for weight in model.parameters())
-
-
 class Training:
-    """Model, data and optimiser of a run; its ``blueprint`` is None without the view ``transformer``."""
+    """Model, data and optimiser of a run; its ``blueprint`` is None without the view ``transformer``.
+
+    The ``needed_bytes`` are those of the weights, and of what training keeps beside those that it changes.
+    """
 
     def __init__(self, config: TrainConfig, ranks: Ranks | None = None, inputs: Inputs | None = None):
-        self.config = config
-        self.ranks = ranks or Ranks()
-        self.run = Path(config.data.out)
-        self.device = best_device()
+        self.config, self.ranks = config, ranks or Ranks()
+        self.run, self.device = Path(config.data.out), best_device()
         if config.views.tree_backend == "dgl":
             message_passing.require(self.device)
         self.half = half_precision(config.optimisation.precision, self.device)
@@ -67,7 +65,7 @@ class Training:
         encoder, begun = self.inputs.encoder, read_progress(self.run) is not None
         source = Path(config.data.init_from)  # it may be gone once this run has begun
         from_source = bool(config.data.init_from) and not begun
-        source_objective = check_source(config, self.inputs.parsed).objective if from_source else config.objective
+        former = check_source(config, self.inputs.parsed).objective if from_source else config.objective
         self.vocabularies, fixed = self.inputs.words(config)
         n_source_words = 0
         if config.data.init_from and TRAINED in config.words.channels:
@@ -78,15 +76,14 @@ class Training:
         taught = self.inputs.parsed.teacher.get("dim", 0)
         with torch.device("meta"), Unfilled():  # which takes no memory itself
             model = build_model(config, self.vocabularies, fixed, self.blueprint, taught)
-        check_memory(
-            f"hidden = {config.views.hidden}, word_dim = {config.words.dim}: training "
-            f"{sum(p.numel() for p in model.parameters()):,} parameters",
-            training_bytes(model),
-            free_bytes(self.device),
-            "train fewer --top-layers, or choose a smaller encoder"
-            if self.blueprint
-            else "lower --hidden, --word-dim or --vocabulary",
-        )
+        sizes = {True: BYTES_PER_PARAMETER, False: torch.float32.itemsize}
+        self.needed_bytes = sum(sizes[weight.requires_grad] * weight.numel() for weight in model.parameters())
+        free = torch.cuda.mem_get_info(self.device)[0] if self.device.type == "cuda" else available_bytes()
+        n_parameters = sum(weight.numel() for weight in model.parameters())
+        what = f"hidden = {config.views.hidden}, word_dim = {config.words.dim}: training {n_parameters:,} parameters"
+        smaller = "train fewer --top-layers, or choose a smaller encoder"
+        remedy = smaller if self.blueprint else "lower --hidden, --word-dim or --vocabulary"
+        check_memory(what, self.needed_bytes, free, remedy)
         torch.manual_seed(config.optimisation.seed)
         self.model = build_model(config, self.vocabularies, fixed, self.blueprint, taught, config.views.tree_backend)
         self.model.to(self.device)
@@ -99,9 +96,8 @@ class Training:
             # Their rows are the words of one corpus, or count them.
             fresh = [f"{FIXED}.words.", f"{FIXED}.objective.words.", f"{CONTEXTUAL}.words.", ".frequencies"]
             # Another objective has other weights, and so has another critic.
-            kinds = {(each.name, getattr(each.options, "critic", "")) for each in (source_objective, config.objective)}
-            fresh += [".objective."] * (len(kinds) > 1)
-            start_from(source, self.model, n_source_words, fresh)
+            kinds = {(each.name, getattr(each.options[each.name], "critic", "")) for each in (former, config.objective)}
+            start_from(source, self.model, n_source_words, fresh + [".objective."] * (len(kinds) > 1))
         self.data = Data(config, self.inputs, self.vocabularies, self.model, self.blueprint, self.ranks, self.device)
         self.steps = self.data.steps
         # Views with a learning rate of their own come last.
@@ -109,33 +105,51 @@ class Training:
         apart_ids = {id(parameter) for view in apart for parameter in view.parameters()}
         groups: list[dict[str, Any]] = [{"params": [p for p in self.model.parameters() if id(p) not in apart_ids]}]
         groups += [{"params": list(view.parameters()), "lr": view.lr} for view in apart]
-        self.optimiser = LazyAdam(groups, lr=config.optimisation.lr)
+        self.optimiser = LazyAdam(groups, lr=config.optimisation.lr, fused=True)
         if self.ranks.count > 1 and not config.optimisation.gather_negatives:
             # The weights are the same on all ranks; other random numbers may differ.
             torch.manual_seed(config.optimisation.seed + self.ranks.rank)
-        self.last_saved = time.monotonic()
-        self.taken = 0
+        self.last_saved, self.taken = time.monotonic(), 0
         self.first_bad = torch.zeros((), dtype=torch.int64, device=self.device)
 
     def check_learnable(self) -> None:
-        """Raise InputError if no sentence has a context, all candidates are right, or all sentences are the same."""
-        lonely = not self.data.check()
-        config, corpus = self.config, self.config.data.corpus
+        """Raise InputError if all sentences are the same, none has a context, or all candidates are right.
+
+        Of the sentences, a sample is compared. Warns if there is nothing to validate on.
+        """
+        config, data, corpus, rows = self.config, self.data, self.inputs.corpus, self.data.train_rows
+        sample = rows[:: max(1, len(rows) // COMPARED)]
+        different, start = set[tuple[str, ...]](), 0
+        for table in corpus.tables():
+            own = sample[(sample >= start) & (sample < start + len(table))] - start
+            different.update(map(tuple, table["tokens"].take(own).to_pylist()))
+            start += len(table)
+            if len(different) > 1:  # mostly, in the first one
+                break
+        else:
+            fault = "all its sentences are the same, so there is nothing to learn"
+            raise InputError(f"{corpus.path}: {fault}: give another corpus")
+        if config.data.held_out and not len(data.held_out_rows) and self.ranks.leads:
+            message = "one document, which is not split: none is held out for validation"
+            warnings.warn(f"{corpus.path}: {message}", stacklevel=2)
+        lonely = False
+        if data.reads_neighbours and not config.objective.across_documents:
+            document = data.reader.documents()[rows]
+            position = np.concatenate([table["position"].to_numpy() for table in corpus.tables()])[rows]
+            lonely = not ((np.diff(document) == 0) & (np.diff(position) <= data.reach)).any()
         size, window = config.optimisation.batch_size, 2 * config.objective.context + 1
-        if not lonely and min(size, len(self.data.train_rows)) > window:
+        if not lonely and min(size, len(rows)) > window:
             return  # some candidates are right and some are not
-        metrics = self.validate(self.data.train_rows)
+        metrics = self.validate(rows)
         if lonely and not metrics:
-            raise InputError(
-                f"{corpus}: no sentence has a neighbour in its document, so there is nothing to learn: parse running "
-                "text, or lines with a blank line only between documents"
-            )
+            fault = "no sentence has a neighbour in its document, so there is nothing to learn"
+            remedy = "parse running text, or lines with a blank line only between documents"
+            raise InputError(f"{config.data.corpus}: {fault}: {remedy}")
         chances = [value for name, value in metrics.items() if name.split(".")[-1] == "chance_accuracy"]
         if chances and min(chances) >= 1:
-            raise InputError(
-                f"batch_size = {size}, context = {config.objective.context}: every candidate is right, so there is "
-                "nothing to learn: give a larger --batch-size or more sentences"
-            )
+            settings = f"batch_size = {size}, context = {config.objective.context}"
+            fault = "every candidate is right, so there is nothing to learn"
+            raise InputError(f"{settings}: {fault}: give a larger --batch-size or more sentences")
 
     def restore(self) -> Progress:
         """Restore model and optimiser from the run's latest checkpoint; return the progress to resume from."""
@@ -248,19 +262,14 @@ class Training:
     def check_finite(self) -> None:
         """Raise DivergedError, with the step and its batch, if the loss was NaN or infinite at some step."""
         if step := int(self.first_bad):
-            raise DivergedError(
-                f"{self.run}: the loss is NaN or infinite at step {step} ({self.data.batch_of(step)}): "
-                "give a lower --lr; the last checkpoint is kept"
-            )
+            place = f"at step {step} ({self.data.batch_of(step)})"
+            raise DivergedError(f"{self.run}: the loss is NaN or infinite {place}: {DIVERGED}")
 
     def save(self, progress: Progress) -> None:
         """Save the state for resuming, then the weights; raises DivergedError if a loss or weight is not finite."""
         self.check_finite()
         if not all(bool(p.isfinite().all()) for p in self.model.parameters()):
-            raise DivergedError(
-                f"{self.run}: a weight is NaN or infinite after step {progress.step}: "
-                "give a lower --lr; the last checkpoint is kept"
-            )
+            raise DivergedError(f"{self.run}: a weight is NaN or infinite after step {progress.step}: {DIVERGED}")
         random = self.ranks.exchange(random_state())
         if self.ranks.leads:
             save_state(self.run, self.model, self.optimiser, progress, random)
@@ -268,16 +277,10 @@ class Training:
         self.ranks.wait()
         self.last_saved = time.monotonic()
 
-    def save_words(self) -> None:
-        """Write what the run needs to read sentences: its vocabularies, and the encoder of its transformer."""
-        save_vocabularies(self.run, self.vocabularies)
-        if self.blueprint:
-            self.blueprint.write(self.run / ENCODER)
-
     def save_components(self) -> None:
         """Fit the components that a representation may remove on a sample of training sentences, and save them."""
-        sample = reference_sentences(self.inputs.corpus, self.data.train_rows)
-        save_components(self.run, self.embedder().fit_components(sample))
+        components = self.embedder().fit_components(self.inputs.corpus, self.data.train_rows)
+        save_components(self.run, components)
 
     def embedder(self) -> TrainedEmbedder:
         """The model in its present state as an embedder, which knows every word of the run's vector file."""

@@ -18,6 +18,11 @@ from structviews.views.view import Encoded, View, Words
 
 GRU, LSTM = "gru", "lstm"
 AFTER, BEFORE = "after", "before"
+KINDS: dict[tuple[str, str], type[RecurrentCell]] = {
+    (GRU, AFTER): Gru,
+    (GRU, BEFORE): GruResetBefore,
+    (LSTM, AFTER): Lstm,
+}
 
 
 @dataclass(frozen=True)
@@ -34,15 +39,8 @@ class SequenceConfig(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.cell == LSTM and self.reset_gate != AFTER:
+        if (self.cell, self.reset_gate) not in KINDS:
             raise InputError(f"reset_gate = {self.reset_gate}: an LSTM has no reset gate: leave it out")
-
-    @property
-    def kind(self) -> type[RecurrentCell]:
-        """The cell."""
-        if self.cell == LSTM:
-            return Lstm
-        return Gru if self.reset_gate == AFTER else GruResetBefore
 
 
 @VIEWS.register("seq")
@@ -61,7 +59,7 @@ class Sequence(View):
             raise InputError(f"dimension {dim} of the view 'seq' is odd: give an even one (half per direction)")
         self.dim = dim
         self.word_dim = word_dim
-        self.kind = config.kind
+        self.kind = KINDS[config.cell, config.reset_gate]
         size = dim // (1 + self.bidirectional)
         self.network = self.kind.module(word_dim, size, bidirectional=self.bidirectional)
         n_gates = len(self.network.get_parameter("bias_ih_l0")) // size

@@ -19,13 +19,9 @@ from structviews.views.view import Encoded, View, Words
 
 
 class TreeView(View):
-    """A cell over trees of one kind; its vector is the root's state.
+    """A cell over trees of one kind; its vector is the root's state."""
 
-    Attributes:
-        make_cell: the cell with its parameters, from the dimensions of a word vector and of a state.
-    """
-
-    make_cell: ClassVar[Any]
+    make_cell: ClassVar[Any]  # makes the cell with its parameters, from the dimensions of a word vector and of a state
     merges: ClassVar[bool] = True
 
     def __init__(self, word_dim: int, dim: int, config: Settings) -> None:

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
-from structviews.runtime.documents import checked
 from structviews.runtime.files import write_whole
 from structviews.runtime.machine import available_bytes, check_memory
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
@@ -27,33 +26,14 @@ LARGEST = 1e6
 NGRAM_BYTES = 200
 
 
-class Notes(TypedDict):
-    """What a checkpoint says beside the vectors: of which corpus and settings, and after how many epochs."""
-
-    of: str
-    done: int
-
-
 def read_state(path: Path, of: str) -> tuple[dict[str, np.ndarray], int]:
     """The arrays of a checkpoint and the number of epochs done; none and 0 unless it is there, and ``of`` the same."""
     try:
-        notes: Notes = checked(read_head(path, REMEDY).notes, Notes, path, REMEDY)
-        return (read_arrays(path, REMEDY), notes["done"]) if notes["of"] == of else ({}, 0)
+        notes = read_head(path, REMEDY).notes
+        same = notes.get("of") == of and isinstance(notes.get("done"), int)
+        return (read_arrays(path, REMEDY), notes["done"]) if same else ({}, 0)
     except InputError:  # missing, damaged, or of another way to learn
         return {}, 0
-
-
-def _restored(model: Any, path: Path, of: str) -> int:
-    """Load a checkpoint into the model; the number of epochs done."""
-    arrays, done = read_state(path, of)
-    for name, target in _learnt(model).items():
-        # gensim looks products up in a table, and crashes on NaN, also on one that large numbers lead to.
-        if name not in arrays or arrays[name].shape != target.shape or not (np.abs(arrays[name]) < LARGEST).all():
-            return 0
-        target[:] = arrays[name]
-    if hasattr(model.wv, "adjust_vectors"):
-        model.wv.adjust_vectors()
-    return done
 
 
 def _learnt(model: Any) -> dict[str, np.ndarray]:
@@ -103,8 +83,16 @@ def learn_model(corpus: ParsedCorpus, config: Word2VecConfig, state: Path, progr
     Raises InputError if gensim is missing or no word is frequent enough.
     """
     model = new_model(corpus, config)
-    of = json.dumps([corpus.fingerprint, asdict(config)])
-    done, n = _restored(model, state, of), len(corpus)
+    of, n = json.dumps([corpus.fingerprint, asdict(config)]), len(corpus)
+    saved, done = read_state(state, of)
+    for name, target in _learnt(model).items() if done else ():
+        # gensim looks products up in a table, and crashes on NaN, also on one that large numbers lead to.
+        if name not in saved or saved[name].shape != target.shape or not (np.abs(saved[name]) < LARGEST).all():
+            done = 0
+            break
+        target[:] = saved[name]
+    if done and hasattr(model.wv, "adjust_vectors"):
+        model.wv.adjust_vectors()
     rates = np.linspace(model.alpha, model.min_alpha, config.epochs + 1).tolist()
     for epoch in range(done, config.epochs):
         # Seed each epoch separately, so that a resumed run draws the same numbers.
@@ -155,9 +143,8 @@ def new_model(corpus: ParsedCorpus, config: Word2VecConfig) -> Any:
     counts = count_words(corpus, config.lower_case)
     most_frequent = max(counts.values(), default=0)
     if most_frequent < config.min_count:
-        raise InputError(
-            f"{corpus.path}: no word occurs {config.min_count} times: use --min-count {most_frequent} or less"
-        )
+        fault = f"no word occurs {config.min_count} times"
+        raise InputError(f"{corpus.path}: {fault}: use --min-count {most_frequent} or less")
     same = ("window", "negative", "min_count", "workers", "seed")  # by the same names
     settings = {"vector_size": config.dim, "sg": 1} | {name: getattr(config, name) for name in same}
     model = FastText(**settings, bucket=config.subwords) if config.subwords else Word2Vec(**settings)

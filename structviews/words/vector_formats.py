@@ -117,10 +117,8 @@ class VectorSource(NamedTuple):
             if end:
                 yield block[:end]
             if len(rest) > max(longest, BLOCK_BYTES):
-                raise InputError(
-                    f"{self.path}:{line}: longer than a word and {self.dim} numbers, {longest:,} bytes: correct or "
-                    "delete the line"
-                )
+                fault = f"longer than a word and {self.dim} numbers, {longest:,} bytes"
+                raise InputError(f"{self.path}:{line}: {fault}: correct or delete the line")
         if rest:
             if self.n_words is None:
                 message = "no newline at the end: if the file was truncated, the last vector is wrong"
@@ -306,12 +304,15 @@ class FastTextFile(NamedTuple):
         # From the end, so that the words need not be read: output vectors of the words, input vectors, their shapes.
         output = os.path.getsize(path) - MATRIX.size - 4 * n_words * dim
         begin = output - 4 * (n_words + buckets) * dim
-        shapes = [_shape(file, at) for at in (begin - MATRIX.size, output)]
+        shapes = list[tuple[object, ...]]()
+        for at in (begin - MATRIX.size, output):
+            file.seek(max(0, at))
+            found = file.read(MATRIX.size)
+            shapes.append(MATRIX.unpack(found) if at >= 0 and len(found) == MATRIX.size else ())
         if shapes != [(False, n_words + buckets, dim), (False, n_words, dim)]:
-            raise InputError(
-                f"{path}: quantised (.ftz), truncated or damaged: its size is not that of {n_words:,} words and "
-                f"{buckets:,} n-grams in {dim} dimensions: give the .bin file, copied again"
-            )
+            fault = f"its size is not that of {n_words:,} words and {buckets:,} n-grams in {dim} dimensions"
+            what = "quantised (.ftz), truncated or damaged"
+            raise InputError(f"{path}: {what}: {fault}: give the .bin file, copied again")
         matrix = np.memmap(path, "<f4", "r", begin, (n_words + buckets, dim))
         sub_words = SubWords(matrix[n_words:], None, shortest, longest if buckets else 0)
         return cls(path, file, dim, n_words, begin - MATRIX.size, matrix[:n_words], sub_words)
@@ -334,10 +335,3 @@ class FastTextFile(NamedTuple):
             yield pa.array(spelt, pa.string()), vectors
         if position != self.words_end:
             raise InputError(f"{self.path}: its words do not end where its vectors begin: damaged: copy it again")
-
-
-def _shape(file: BinaryIO, at: int) -> tuple[object, ...]:
-    """The flag and the shape of a matrix that are at a place in a file; empty if there is none."""
-    file.seek(max(0, at))
-    found = file.read(MATRIX.size)
-    return MATRIX.unpack(found) if at >= 0 and len(found) == MATRIX.size else ()

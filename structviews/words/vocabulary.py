@@ -112,9 +112,8 @@ class WordStatistics:
                 # One number per (sentence, word) pair, so a word repeated in a sentence counts once.
                 pairs = np.unique(np.repeat(np.arange(len(lengths)), lengths) * n_words + ids)
                 for counter, found in ((counts, ids), (sentences, pairs % max(n_words, 1))):
-                    counter.update(
-                        dict(zip(forms.tolist(), np.bincount(found, minlength=n_words).tolist(), strict=True))
-                    )
+                    numbers = np.bincount(found, minlength=n_words)
+                    counter.update(dict(zip(forms.tolist(), numbers.tolist(), strict=True)))
         words = sorted(counts.keys() - {UNKNOWN})
         occurrences, spread = (np.array([0, *(counter[word] for word in words)]) for counter in (counts, sentences))
         return cls(Vocabulary([UNKNOWN, *words], uncased=uncased), occurrences, spread, len(corpus))

@@ -149,9 +149,7 @@ def test_held_out_documents_stay_when_others_are_added():
         assert (chosen.reshape(-1, 3) == chosen[::3, None]).all()
     assert (held_out(many, 7, 0.3) != held_out(many, 8, 0.3)).any()
     assert (held_out(many, 7, 0.05) <= held_out(many, 7, 0.3)).all()
-
-
-def test_of_several_documents_at_least_one_is_held_out():
+    # Of several documents at least one is held out, unless none shall be.
     assert not held_out(np.repeat(np.arange(9), 2), 1, 0.0).any()
     assert not held_out(np.zeros(9, dtype=int), 1, 1e-9).any()
     assert all(held_out(np.repeat(np.arange(3), 2), seed, 1e-9).sum() == 2 for seed in range(5))

@@ -1,17 +1,12 @@
-from typing import NamedTuple
+from collections import namedtuple
 
 import pytest
 from shell import shell
 
 from structviews.cli import app as cli
 
-
-class Ended(NamedTuple):
-    """How a command ended, with what it said on each stream."""
-
-    code: int
-    output: bytes
-    errors: list[str]
+# How a command ended, with the bytes on stdout and the lines on stderr.
+Ended = namedtuple("Ended", ["code", "output", "errors"])
 
 
 @pytest.fixture

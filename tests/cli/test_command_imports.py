@@ -8,27 +8,22 @@ from corpora import topic_corpus
 
 TEXT = "".join(f"The {word} bird sings in the old tree .\n" for word in ("black", "small", "red"))
 RUN = """
-import sys
 from structviews.__main__ import main
 try:
     main()
 except SystemExit as end:
     assert not end.code, end.code
-print(*sys.modules, sep="\\n", file=open("modules", "w"))
 """
 IN_PYTHON = """
-import sys
 from structviews import Embedder
 Embedder.load("default").encode(["The black bird sings."])
-print(*sys.modules, sep="\\n", file=open("modules", "w"))
 """
+MODULES = 'import sys\nprint(*sys.modules, sep="\\n", file=open("modules", "w"))\n'
 ARRAYS = {"numpy", "pyarrow", "safetensors"}
 # Scores, other parsers, PyTorch's compiler, and worker processes.
 HEAVY = {"scipy", "sklearn", "spacy", "stanza", "gensim", "nltk", "sympy", "torch._dynamo", "torch._inductor"} | {
     "multiprocessing.popen_spawn_posix"
 }
-
-
 BUILTIN = "structviews.parsing.backends.builtin"
 
 
@@ -50,7 +45,7 @@ def test_a_command_imports_only_what_it_needs(tmp_path, arguments, avoided, need
         pytest.importorskip("gensim")
     topic_corpus(tmp_path / "b.parsed")
     (tmp_path / "a.txt").write_text(TEXT)
-    command = [sys.executable, "-c", RUN if arguments else IN_PYTHON, *arguments.split()]
+    command = [sys.executable, "-c", (RUN if arguments else IN_PYTHON) + MODULES, *arguments.split()]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
     modules = set((tmp_path / "modules").read_text().split())
     assert modules & avoided == set()

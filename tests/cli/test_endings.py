@@ -47,7 +47,7 @@ def test_the_traceback_comes_where_it_is_asked_for(command, monkeypatch):
         assert ended.errors[-1].startswith("error: structviews inspect: RuntimeError")
 
 
-@pytest.mark.parametrize("place", [(TyperGroup, "make_context"), (ParsedCorpus, "open")])
+@pytest.mark.parametrize("place", [(TyperGroup, "parse_args"), (ParsedCorpus, "open")])
 def test_an_interrupt_is_one_line(command, monkeypatch, place):
     monkeypatch.setattr(*place, Mock(side_effect=KeyboardInterrupt))
     ended = command("inspect", "x.parsed")

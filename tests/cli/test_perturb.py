@@ -46,9 +46,7 @@ def test_what_each_view_notices(command, corpus):
     assert ended.code == 0, ended.errors
     for expected in ("+ passive", "- swapped-arguments", "-> The", "ed by the ", "fewer than two sentences: numbers"):
         assert expected in output
-    two = command(
-        "compare", "default-small", "default-small", "--by", "passive", "--corpus", corpus, "--sentences", "9"
-    )
+    two = command(*f"compare default-small default-small --by passive --corpus {corpus} --sentences 9".split())
     assert two.code == 0
     assert "A: default-small; B: default-small" in two.output.decode()
     assert "Holm" in two.output.decode()

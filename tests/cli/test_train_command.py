@@ -160,12 +160,12 @@ def test_trees_that_a_view_needs(command, tmp_path, file, has, lacks):
 
 
 def test_what_cannot_be_encoded(command, trained, tmp_path):
-    said = fails(command, tmp_path, "encode", trained, "s.txt", "-o", "v.npy")
-    assert said.startswith("error: s.txt: No such file")
-    said = fails(command, tmp_path, "encode", trained, stdin=b"a bird\n\nanother\n")
-    assert said.startswith("error: standard input:2: blank line")
-    said = fails(command, tmp_path, "encode", trained, "-o", "none/v.npy", stdin=b"a bird\n")
-    assert said.startswith("error: none/v.npy: cannot be written")
+    for arguments, text, said in (
+        (["s.txt", "-o", "v.npy"], b"", "s.txt: No such file"),
+        ([], b"a bird\n\nanother\n", "standard input:2: blank line"),
+        (["-o", "none/v.npy"], b"a bird\n", "none/v.npy: cannot be written"),
+    ):
+        assert fails(command, tmp_path, "encode", trained, *arguments, stdin=text).startswith(f"error: {said}")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from corpora import TINY, opened, quiet, tiny_corpus
 from made_corpora import source, write_source
 
-from structviews.corpus.layout import Form, Row, encode_shard, skipped_of
+from structviews.corpus.layout import Form, Row, batch_of, encode_shard, skipped_of
 from structviews.corpus.writer import merge, verify_corpus
 
 
@@ -60,7 +60,7 @@ def test_shards_get_one_form(tmp_path, settings, form):
     assert Form.of(merged.manifest) == form
     assert {table.schema.field("left").type.value_type for table in merged.tables()} == {form.numbers(10)}
     first = opened(folders[0])
-    shard = encode_shard(list(first)[: first.shard_rows[0]], skipped_of(first.shard(0)), form)
+    shard = encode_shard(batch_of(list(first)[: first.shard_rows[0]], form), skipped_of(first.shard(0)), form)
     assert (merged.path / "shard-00000.arrow").read_bytes() == shard
     assert list(verify_corpus(merged.path, quiet)) == []
 

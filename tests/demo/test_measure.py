@@ -33,9 +33,8 @@ def test_views_that_know_everything_score_everything(yardstick):
     n = len(yardstick.passages.sentences)
     # A row says which sentence it is and, but at the end of a document, which comes next.
     successors = np.eye(n) + np.eye(n, k=1) * (yardstick.passages.positions < 14)[:, None]
-    vectors = np.concatenate(
-        [np.eye(6)[yardstick.length_classes], np.eye(10)[yardstick.constituent_classes], 1000 * successors], axis=1
-    )
+    classes = np.eye(6)[yardstick.length_classes], np.eye(10)[yardstick.constituent_classes]
+    vectors = np.concatenate([*classes, 1000 * successors], axis=1)
     row = yardstick.measure("dep,const", vectors)
     assert (row.name, row.across, row.joined.value, row.joined.count) == ("dep,const", None, 1, 20 * 14)
     assert min(row.length.accuracy.value, row.constituents.accuracy.value) > 0.9

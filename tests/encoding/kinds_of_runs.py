@@ -27,8 +27,7 @@ def make_runs(folder):
         "default": "default",
         "trees": train(small_config(corpus, folder / "trees", ("dep", "const"), epochs=1)),
         "words": train(small_config(corpus, folder / "words", ("seq", "avg"), epochs=1)),
-        "average": make_baseline("average", corpus, folder / "average", vectors, None, console=quiet),
-        "sif": make_baseline("sif", corpus, folder / "sif", vectors, None, console=quiet),
+        **{kind: make_baseline(kind, corpus, folder / kind, vectors, console=quiet) for kind in ("average", "sif")},
         "random": make_baseline("random", corpus, folder / "random", None, RANDOM, console=quiet),
     }
     both = {"channels": ("fixed", "trained"), "vectors": str(vectors)}

@@ -101,12 +101,10 @@ def weight(kind, word, counts, spread, n_sentences):
     return 1.0
 
 
-def centred(vectors):
+def centred(table):
     """All-but-the-top, by a decomposition of the centred vectors."""
-    table = vectors.rows(np.arange(len(vectors))).astype(np.float64)
-    mean = table.mean(axis=0)
-    _, _, directions = np.linalg.svd(table - mean, full_matrices=False)
-    result = table - mean
+    result = table - table.mean(axis=0)
+    _, _, directions = np.linalg.svd(result, full_matrices=False)
     for direction in directions[: max(1, DIM // 100)]:
         result -= np.outer(result @ direction, direction)
     return result
@@ -118,7 +116,7 @@ def in_loops(kind, vectors, sentences):
     spread = Counter(word for row in CORPUS_ROWS for word in set(row.sentence.tokens))
     table = vectors.rows(np.arange(len(vectors))).astype(np.float64)
     if kind == "all-but-the-top":
-        table = centred(vectors)
+        table = centred(table)
     places = {word: i for i, word in enumerate(vectors.words.to_pylist())}
     found = []
     for sentence in sentences:

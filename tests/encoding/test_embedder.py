@@ -2,8 +2,8 @@
 
 import itertools
 import shutil
-import threading
 from dataclasses import replace
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -61,9 +61,7 @@ def test_threads_share_the_batches_and_give_the_same(batch_size, monkeypatch):
     embedder, sentences, where, progress = untrained(("dep", "const", "seq")), SENTENCES * 40, set(), []
     alone = embedder.encode(sentences, batch_size)
     encode = TrainedEmbedder.encode_batch
-    monkeypatch.setattr(
-        TrainedEmbedder, "encode_batch", lambda *args: where.add(threading.get_ident()) or encode(*args)
-    )
+    monkeypatch.setattr(TrainedEmbedder, "encode_batch", lambda *args: where.add(get_ident()) or encode(*args))
     torch.set_num_threads(3)
     try:
         shared = embedder.encode(sentences, batch_size, lambda done, total: progress.append((done, total)))
@@ -245,5 +243,3 @@ def test_what_is_no_module_is_one_line(runs_of_all_kinds):
     transductive = Representation(remove_component=True, transductive=True)
     with pytest.raises(InputError, match="transductive = true"):
         SentenceEncoder.load(runs_of_all_kinds["trees"], representation=transductive)
-    with pytest.raises(InputError, match=r"sentences\[1\]: 'stop here': not parsed: says stop"):
-        SentenceEncoder.load(runs_of_all_kinds["trees"], parser=RandomParser())(["fine", "stop here"])

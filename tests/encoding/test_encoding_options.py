@@ -19,6 +19,7 @@ from structviews.encoding.preparation import SentenceError
 from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.runs.settings_file import read_settings, write_settings
+from structviews.runs.which_vectors import Representation
 
 SENTENCES = [row.sentence for row in tiny_rows()]
 RAW = ["A bird sings.", "It is dead", *(f"Tree {i} of the dead trees" for i in range(20))]
@@ -115,9 +116,7 @@ def test_nothing_is_told_after_an_error(joined, pool, left_to_others):
     [
         lambda joined: joined.with_representation(pooling="mean", normalise=True),
         lambda joined: joined.with_view(joined.view_names[1]),
-        lambda joined: joined.with_representation(
-            similarity_join="concatenation", similarity_pooling="mean"
-        ).for_similarity(),
+        lambda joined: joined.with_representation(similarity_pooling="mean").for_similarity(),
         # One of the two is not what a process would choose by itself.
         lambda joined: joined.with_precision("fp32"),
         lambda joined: joined.with_precision("bf16"),
@@ -144,9 +143,7 @@ def test_processes_keep_to_the_limit_and_warn_once(joined, pool, small_pieces):
     np.testing.assert_allclose(vectors, embedder.encode([first, ["A", "bird"], first, ["A"], first]), atol=1e-6)
 
 
-def test_strings_are_prepared_by_processes_or_by_a_parser_given_here(
-    runs_of_all_kinds, joined, pool, left_to_others, one_line
-):
+def test_strings_are_prepared_by_processes_or_a_given_parser(runs_of_all_kinds, joined, pool, left_to_others, one_line):
     """The processes have no parser of this name; words alone they find."""
     parser = RandomParser()
     embedder = Embedder.load(runs_of_all_kinds["joined"], parser)
@@ -185,18 +182,15 @@ def test_warnings_of_processes_are_given_here(runs_of_all_kinds, tmp_path, capfd
     assert "Warning" not in capfd.readouterr().err
 
 
-def distances(vectors, others):
-    return 1 - (normalised(vectors.astype(np.float64)) * normalised(others.astype(np.float64))).sum(axis=1)
-
-
 @pytest.mark.parametrize("name", ["words", "generative", "joined", "default"])
 def test_vectors_are_close_to_those_of_fp32(runs_of_all_kinds, name):
     single, short = (Embedder.load(runs_of_all_kinds[name], precision=each) for each in ("fp32", "bf16"))
     for pooling in ("vector", "mean", "pooled"):
         vectors, others = (each.with_representation(pooling=pooling).encode(SENTENCES) for each in (single, short))
         assert others.dtype == np.float32
+        cosines = (normalised(vectors.astype(np.float64)) * normalised(others.astype(np.float64))).sum(axis=1)
         # A distance of zero would mean that all was done in fp32.
-        assert 1e-9 < distances(vectors, others).max() < 1e-3
+        assert 1e-9 < (1 - cosines).max() < 1e-3
 
 
 def test_copies_keep_it(joined):
@@ -209,7 +203,7 @@ def test_copies_keep_it(joined):
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_joined_run_has_the_precision_of_the_members_that_have_one(runs_of_all_kinds, precision):
     members = [Embedder.load(runs_of_all_kinds[name]) for name in ("sif", "words")]
-    joined = JoinedEmbedder(members, ["sif", "words"]).with_precision(precision)
+    joined = JoinedEmbedder(members, ["sif", "words"], Representation()).with_precision(precision)
     assert joined.members[0].description == "vector - pc"  # words without encoders have none
     assert joined.encodes_in == precision
 

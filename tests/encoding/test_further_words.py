@@ -143,7 +143,7 @@ def test_without_the_file_they_are_unknown_which_is_said_once(copied, run, sente
         embedder = Embedder.load(alone)
         found = embedder.encode(sentences)
         with open_pool(embedder, 2) as pool:
-            pool.encode(embedder, sentences * 40)
+            embedder.encode(sentences * 40, pool=pool)
         Embedder.load(alone).encode(sentences)
     assert [str(each.message) for each in said] == [
         f"{alone}: words outside its vocabulary are unknown, because elsewhere.vec "
@@ -179,9 +179,7 @@ def test_a_file_that_has_changed_is_named_and_not_believed(copied, run, vectors,
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_relative_path_is_seen_from_here_and_from_above_the_run(
-    copied, vectors, run, sentences, tmp_path, monkeypatch
-):
+def test_a_relative_path_is_seen_from_here_or_above_the_run(copied, vectors, run, sentences, tmp_path, monkeypatch):
     shutil.copy(vectors, tmp_path / "v.vec")
     moved = copied("v.vec")
     expected = Embedder.load(run).encode(sentences)

@@ -120,10 +120,8 @@ def test_a_longer_sentence_is_cut_with_one_warning(limited, most):
 
 @pytest.mark.parametrize(("unit", "size"), [("word ", "2,000,000 words"), ("(", "10,000,000 characters")])
 def test_little_of_a_huge_text_is_tokenised(limited, monkeypatch, unit, size):
-    tokenised = []
-    monkeypatch.setattr(
-        preparation, "tokenise_all", lambda texts, *rest: tokenised.extend(texts) or tokenise_all(texts, *rest)
-    )
+    seen = []
+    monkeypatch.setattr(preparation, "tokenise_all", lambda *given: seen.extend(given[0]) or tokenise_all(*given))
     huge = (unit * 10**7)[: 10**7]
     with pytest.raises(SentenceError, match=rf"^sentences\[0\]: {size}, but the limit is ") as error:
         limited.encode([huge])
@@ -132,7 +130,7 @@ def test_little_of_a_huge_text_is_tokenised(limited, monkeypatch, unit, size):
     with pytest.warns(UserWarning, match=r"^1 sentence was cut to the first 5 words"):
         (sentence,) = limited.with_limit(overlong="cut").prepare([huge])
     assert sentence.tokens == ((unit.strip(),) * 5)
-    assert sum(map(len, tokenised)) <= 100
+    assert sum(map(len, seen)) <= 100
 
 
 def test_batches_are_limited_in_words(runs_of_all_kinds, monkeypatch):

@@ -38,9 +38,8 @@ def test_vectors_of_members_stand_side_by_side_each_in_its_own_way(runs, joined)
     embedder = Embedder.load(joined)
     assert (embedder.dim, embedder.widths) == (32, [16, 16])
     np.testing.assert_array_equal(embedder.encode(SENTENCES), np.concatenate(expected, axis=1))
-    assert embedder.description == (
-        "vector | mean, l2; similarity: vector, l2; members: concatenation, similarity average"
-    )
+    described = "vector | mean, l2; similarity: vector, l2; members: concatenation, similarity average"
+    assert embedder.description == described
     similarity = embedder.for_similarity()
     expected = [Embedder.load(run).for_similarity().encode(SENTENCES) for run in runs]
     assert similarity.dim == 16
@@ -54,9 +53,8 @@ def test_flags_change_every_member_and_the_join(runs, joined):
     changed = Embedder.load(joined).with_representation(**changes)
     np.testing.assert_allclose(changed.encode(SENTENCES), sum(map(normalised, expected)) / 2, atol=1e-6)
     assert changed.dim == 8
-    assert changed.description == (
-        "mean - pc (transductive), average | mean - pc (transductive), l2, average; members: average"
-    )
+    described = "mean - pc (transductive), average | mean - pc (transductive), l2, average; members: average"
+    assert changed.description == described
 
 
 def test_a_joined_run_is_whole_without_its_members(runs, joined, tmp_path):

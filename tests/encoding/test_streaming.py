@@ -166,9 +166,7 @@ def test_pieces_are_the_same_for_any_number_of_processes(source, runs, tmp_path,
 
 
 @pytest.mark.parametrize("turns", [[True], [False, True]], ids=["one process", "two processes"])
-def test_the_first_line_that_cannot_be_encoded_is_named_and_nothing_is_left(
-    source, runs, tmp_path, small_pieces, turns
-):
+def test_the_first_bad_line_is_named_and_nothing_is_left(source, runs, tmp_path, small_pieces, turns):
     long = " ".join(LINES[0] for _ in range(3))
     source.write_text("\n".join([*LINES[:8], "It's the bird's, isn't it?", *LINES[:3], long, *LINES, long]), "utf-8")
     embedder = Embedder.load(runs[0], max_tokens=9)

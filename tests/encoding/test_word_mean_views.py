@@ -40,11 +40,9 @@ def vectors(corpus):
 
 @pytest.fixture(scope="module")
 def fixed(corpus, vectors):
-    def settings(views):
-        folder = corpus.parent / "-".join(views)
-        return small_config(corpus, folder, views, channels=("fixed",), vectors=str(vectors), epochs=2)
-
-    return {views: train(settings(views)) for views in (VIEWS, LEARNING, (*LEARNING, *MEANS))}
+    given = {"channels": ("fixed",), "vectors": str(vectors), "epochs": 2}
+    every = (VIEWS, LEARNING, (*LEARNING, *MEANS))
+    return {views: train(small_config(corpus, corpus.parent / "-".join(views), views, **given)) for views in every}
 
 
 @pytest.mark.parametrize("name", MEANS)

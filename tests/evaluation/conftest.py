@@ -39,12 +39,12 @@ def rng():
 def encode():
     """Means of a random vector for each word, the same in every process."""
 
+    @cache
     def vector(word: str) -> np.ndarray:
         seed = int.from_bytes(hashlib.sha256(word.encode()).digest()[:8], "little")
         return np.random.default_rng(seed).standard_normal(20)
 
-    table = cache(vector)
-    return lambda sentences: np.array([np.mean([*map(table, s)], axis=0) for s in sentences], dtype=np.float32)
+    return lambda sentences: np.array([np.mean([*map(vector, s)], axis=0) for s in sentences], dtype=np.float32)
 
 
 def write(path: Path, lines: list[str], encoding: str = "utf-8") -> None:

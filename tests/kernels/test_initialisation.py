@@ -2,17 +2,24 @@ import math
 
 import pytest
 import torch
-from components import create_channel
-from test_cells import CELLS, cells
+from components import create_channel, create_objective
+from test_cells import CELLS
 
 from structviews.kernels.cells import he, open_gates
+from structviews.objectives.objective import Inputs
 from structviews.views import VIEWS
 from structviews.views.view import create_view
 
 
-@cells
-def test_a_cell_starts_with_xavier_gates_and_zero_biases(name):
-    for what, parameter in CELLS[name][0](40, 30).named_parameters():
+@pytest.mark.parametrize("name", [*CELLS, "seq-uni", "skip-thought"])
+def test_gates_start_as_matrices_of_their_own_in_xavier_s_range_and_biases_as_zeros(name):
+    if name in CELLS:
+        module = CELLS[name][0](40, 30)
+    elif name == "seq-uni":
+        module = create_view(name, 40, 30)
+    else:
+        module = create_objective(name, Inputs(("seq",), (30,), 40, n_words=9)).decoders
+    for what, parameter in module.named_parameters():
         if parameter.dim() < 2:
             assert not parameter.any(), what
         else:
@@ -72,7 +79,6 @@ def test_word_vectors_start_in_the_range_that_is_given(word_init, bow, avg):
 
 
 def test_a_channel_starts_as_it_is_told():
-    torch.manual_seed(0)
     channel = create_channel(("seq", "avg"), 3, 50, 60, initialisation="he", gate_bias=1.0)
     assert channel.views[1].project.weight.std().item() == pytest.approx(math.sqrt(2 / 50), rel=0.1)
     assert channel.views[0].network.bias_ih_l0[:60].tolist() == [1.0] * 60

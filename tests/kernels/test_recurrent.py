@@ -13,6 +13,7 @@ from structviews.batches.batch import WordIds, collate
 from structviews.corpus.sentence import ParsedSentence
 from structviews.kernels import recurrent
 from structviews.kernels.recurrent import Gru, GruResetBefore, Lstm
+from structviews.runtime.arrays import group
 
 X, H = 4, 5
 LENGTHS = {
@@ -23,8 +24,7 @@ LENGTHS = {
     "many": [40] * 20 + [25] * 20,
     "many sentences": [5, 3] * recurrent.ROWS,
 }
-KINDS = [Gru, GruResetBefore, Lstm]
-every_kind = pytest.mark.parametrize("kind", KINDS, ids=["after", "before", "LSTM"])
+every_kind = pytest.mark.parametrize("kind", [Gru, GruResetBefore, Lstm], ids=["after", "before", "LSTM"])
 directions = pytest.mark.parametrize("two", [False, True], ids=["one direction", "two directions"])
 
 
@@ -34,7 +34,8 @@ def make(lengths, two, dtype=torch.float64, input_dim=X, hidden=H, n_different=6
     for parameter in network.parameters():
         nn.init.normal_(parameter, std=hidden**-0.5)
     packing = collate([ParsedSentence(("a",) * length) for length in lengths], {}, ["tokens"]).packing
-    ids = WordIds.of(np.random.default_rng(0).integers(0, n_different, sum(lengths)))
+    numbers = np.random.default_rng(0).integers(0, n_different, sum(lengths))
+    ids = WordIds(*map(torch.from_numpy, group(numbers, n_different)))
     vectors = torch.randn(len(ids.distinct), input_dim, dtype=dtype, requires_grad=True)
     return network, vectors, ids, packing
 

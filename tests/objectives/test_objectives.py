@@ -196,7 +196,7 @@ def test_nothing_is_read_that_it_does_not_need(name, settings):
 def test_its_options_are_settings_of_a_run(name):
     config = TrainConfig.of(corpus="x.parsed", views=views_of(name), objective=name)
     own = {setting.flat for setting in settings_of(OBJECTIVES[name].Config)}
-    assert isinstance(config.objective.options, OBJECTIVES[name].Config)
+    assert isinstance(config.objective.options[name], OBJECTIVES[name].Config)
     assert own <= config.flat().keys()
     assert config.table()["objective"].get(name, {}).keys() == own
     objective, _ = make(name, {})

@@ -91,15 +91,6 @@ def test_the_unigram_model_is_told_in_validation():
     assert metrics["unigram_nll"].item() == pytest.approx(sum(costs) / len(costs))
 
 
-def test_each_gate_starts_as_a_matrix_of_its_own():
-    """Xavier's range depends on the size of a gate's matrix, not of the three of them."""
-    run = create_objective("skip-thought", Inputs(("seq",), (60,), 30, COUNTS, V))
-    for decoder in run.decoders:
-        for weight in (decoder.weight_ih_l0, decoder.weight_hh_l0):
-            assert weight.abs().max().item() == pytest.approx(math.sqrt(6 / (60 + weight.shape[1])), rel=0.01)
-        assert not decoder.bias_ih_l0.any()
-
-
 def test_the_words_that_decoders_read_are_those_of_the_encoder():
     """Both add to the gradient of one table, which stays sparse."""
     counts = torch.arange(1, len(VOCABULARY) + 1)

@@ -62,7 +62,7 @@ import chain_parser  # noqa: E402 - this module, under the name by which workers
 
 for name in ("Chain", "SlowChain", "Faulty", "Dying"):
     if name.lower() not in PARSERS._known:
-        PARSERS.add(name.lower(), getattr(chain_parser, f"{name}Parser"))
+        PARSERS.register(name.lower(), getattr(chain_parser, f"{name}Parser"))
 
 if __name__ == "__main__":
     # A shell's background job ignores SIGINT and hands that down.

@@ -119,8 +119,8 @@ def test_ranges_travel_with_the_weights(tmp_path, monkeypatch):
     before = random_parser()
     before.calibrate(SENTENCES)
     before.save(tmp_path)
-    for has_bytes, kind in ((True, QuantisedNetwork), (False, ParserNetwork)):
-        monkeypatch.setattr(builtin, "multiplies_bytes", lambda has_bytes=has_bytes: has_bytes)
+    for quick, kind in ((["int8"], QuantisedNetwork), ([], ParserNetwork)):
+        monkeypatch.setattr(builtin, "quick_arithmetic", lambda quick=quick: quick)
         after = BuiltinParser.read(tmp_path)
         assert type(after.network) is kind
         assert after.settings == before.settings

@@ -7,11 +7,10 @@ from shell import fails
 from tiny_parsers import sentences
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
-from structviews.parsing.backends.builtin import HEADS_TEMPERATURE, LABELS_TEMPERATURE, BuiltinParser
+from structviews.parsing.backends.builtin import HEADS_TEMPERATURE, LABELS_TEMPERATURE
 from structviews.parsing.decoding import marginals
 from structviews.parsing.parser import Options
 from structviews.parsing.specification import load
-from structviews.runs.config import TrainConfig
 from structviews.training.data import confident
 
 TEXT = "\n".join(" ".join(sentence.tokens) for sentence in sentences()) + "\n"
@@ -59,9 +58,8 @@ def test_the_corpus_keeps_it_and_the_trees_are_the_same(corpus, command, tmp_pat
     assert "confidence: heads mean" in command("corpus", "stats", "sure.parsed")[1]
     assert command("verify", "sure.parsed")[0] == 0
     assert command("corpus", "merge", "sure.parsed", "sure.parsed", "-o", "both.parsed")[0] == 0
-    assert [row.confidence for row in ParsedCorpus.open(tmp_path / "both.parsed")][: len(corpus)] == [
-        row.confidence for row in corpus
-    ]
+    both = ParsedCorpus.open(tmp_path / "both.parsed")
+    assert [row.confidence for row in both] == [row.confidence for row in corpus] * 2
     assert "only trees" in fails(command, tmp_path, "corpus", "merge", "sure.parsed", "plain.parsed", "-o", "x.parsed")
 
 
@@ -69,11 +67,9 @@ def test_training_leaves_out_what_the_parser_was_not_sure_of(corpus, command, tm
     means = np.array([row.confidence for row in corpus])[:, [1, 3]].min(axis=1)
     least = float(np.median(means))
     np.testing.assert_array_equal(confident(corpus, least), means >= least)
-    assert TrainConfig.of(corpus="x", views=("dep",), min_confidence=0.5).flat()["min_confidence"] == 0.5
     arguments = ("train", "--views", "dep,const", "--corpus", "plain.parsed", "--min-confidence", 0.5, "-o", "run")
-    assert "does not say how sure its parser was: parse the text again with --confidence" in fails(
-        command, tmp_path, *arguments
-    )
+    message = "does not say how sure its parser was: parse the text again with --confidence"
+    assert message in fails(command, tmp_path, *arguments)
 
 
 def test_a_combination_has_that_of_each_part_and_others_say_none(tmp_path, command):
@@ -81,7 +77,9 @@ def test_a_combination_has_that_of_each_part_and_others_say_none(tmp_path, comma
     alone = load("builtin", Options(confidence=True))
     tokens = [each.tokens for each in sentences()]
     assert [t.confidence for t in both.parse(tokens)] == [t.confidence for t in alone.parse(tokens)]
+    heads = load("builtin+heads", Options(confidence=True)).parse(tokens)
+    expected = [(*t.confidence[:2], np.nan, np.nan) for t in alone.parse(tokens)]
+    np.testing.assert_array_equal([t.confidence for t in heads], expected)
     (tmp_path / "t.txt").write_text(TEXT)
     line = fails(command, tmp_path, "parse", "t.txt", "--parser", "trivial:random", "--confidence", "-o", "x.parsed")
     assert line == "error: --confidence: trivial:random does not say how sure it is: leave it out, or choose builtin"
-    assert not BuiltinParser.confidence

@@ -134,8 +134,8 @@ def test_levels_are_those_of_the_encoders():
     for sentence in (BIRD, chain(["deep"] * 1200)):
         n = np.array([len(sentence.tokens)])
         left, right = np.array(sentence.left), np.array(sentence.right)
-        constituency = constituency_trees(left, right, np.array(sentence.constituency_heights), n)
-        dependency = dependency_trees(np.array(sentence.heads), np.array(sentence.dependency_heights), n)
+        constituency = constituency_trees(n, left, right, np.array(sentence.constituency_heights))
+        dependency = dependency_trees(n, np.array(sentence.heads), np.array(sentence.dependency_heights))
         drawn = draw_constituents(sentence, 80), draw_dependencies(sentence)
         for trees, lines in zip((constituency, dependency), drawn, strict=True):
             assert list(map(int, lines[-1].partition(": ")[2].split())) == np.diff(trees.levels).tolist()

@@ -75,9 +75,7 @@ def test_a_node_that_dies_changes_nothing(cluster, pids, long_text, undisturbed,
 
 
 @needs_proc
-def test_ray_on_this_machine_keeps_to_itself_ends_with_a_killed_job_and_goes_on(
-    cluster, long_text, undisturbed, tmp_path
-):
+def test_ray_here_keeps_to_itself_ends_with_a_killed_job_and_goes_on(cluster, long_text, undisturbed, tmp_path):
     arguments = (long_text, *SLOWLY, "--engine", "ray", "--workers", "2", "-o", "x.parsed")
     killed = command(*arguments, folder=tmp_path)
     wait_until(lambda: shards_of(tmp_path), killed)

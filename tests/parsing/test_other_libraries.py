@@ -107,9 +107,7 @@ def test_a_sentence_that_the_library_fails_on_is_alone_in_it(kind, loaded, monke
 
 
 @pytest.mark.parametrize(("kind", "file"), [*FILES.items(), ("stanza", "resources.json")])
-def test_a_truncated_file_or_one_that_would_run_code_is_not_read_and_it_is_said_what_fetches_models(
-    kind, file, copied, capfd, tmp_path
-):
+def test_a_truncated_file_or_one_with_code_is_refused_and_the_remedy_said(kind, file, copied, capfd, tmp_path):
     import torch
 
     specification, folder = copied(kind)

@@ -173,14 +173,14 @@ def test_a_parser_has_one_thread_and_leaves_the_others_to_the_process(tmp_path, 
 
 
 def after_each_shard(monkeypatch, act):
-    write = pipeline.write_bytes
+    write = pipeline.write_whole
 
     def write_and_act(path, content):
         write(path, content)
         if path.suffix == ".arrow":
             act()
 
-    monkeypatch.setattr(pipeline, "write_bytes", write_and_act)
+    monkeypatch.setattr(pipeline, "write_whole", write_and_act)
 
 
 def test_a_text_that_changes_meanwhile_is_refused_but_not_one_that_is_only_touched(tmp_path, monkeypatch):

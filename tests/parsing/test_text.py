@@ -42,9 +42,7 @@ def test_prose(tmp_path):
         (0, 3, 2, '"Go (now)," I said.'), (0, 4, 2, "(She did.)"), (0, 5, 2, "'Well!' cried he."),
         (0, 6, 4, "A new paragraph of one sentence."), (1, 0, 8, "A new document."), (1, 1, 8, "Its end"),
     ]  # fmt: skip
-
-
-def test_tokenised_prose_keeps_its_words(tmp_path):
+    # Tokenised text keeps its words.
     path = write(tmp_path, "It is .   Oh ,\nca n't\xa0be !\nYes .")
     expected = [(0, 0, 1, "It is ."), (0, 1, 1, "Oh , ca n't be !"), (0, 2, 3, "Yes .")]
     assert read(path, "prose", tokenised=True) == expected

@@ -42,14 +42,6 @@ def test_both_trees_of_the_same_words(write):
     assert read(ptb, conllu) == [item]
 
 
-def test_escapes_and_lines_without_a_word(write):
-    rows = [row("1-2", "(don't", "_"), *words("(", "don't"), row("2.1", "_", "_"), row(3, "f(s)", 2)]
-    ptb = write("t.ptb", "(X (-LRB- -LRB-) (NN don't) (NN f-LRB-s-RRB-))")
-    (item,) = read(write("t.conllu", "# a comment", *rows, ""), ptb)
-    assert item.sentence.tokens == ("(", "don't", "f(s)")
-    assert item.line == 2
-
-
 @pytest.mark.parametrize(
     ("comments", "places"),
     [
@@ -88,6 +80,7 @@ NOT_ONE = r"t\.ptb:2: not one bracketed tree: "
         ({"t.conllu": TWO, "t.ptb": ["(S (A a) (B c))"]}, r"t\.ptb:1: token 2 is 'c', but 'b' at .*t\.conllu:1"),
         ({"t.conllu": TWO, "t.ptb": ["(S (A a) (B b) (C c))"]}, r"token 3 is 'c', but missing at"),
         ({"t.conllu": ONE, "t.ptb": ["(A a)", "(B b)"]}, r"t\.ptb:2: this sentence has no counterpart"),
+        ({"t.conllu": [row(1, "a", "_"), row(2, "b", 0)], "t.ptb": ["(S (A a) (B b))"]}, ":1: word 1 has no head"),
         ({"t.conllu": located("place = 0 1 5", "place = 0 1 6")}, r"t\.conllu:5: the location .*remove the .*comm"),
         ({"t.conllu": located("place = 0 0 5", "skipped = 0 0 6 odd")}, r"t\.conllu:4: the location"),
         ({"t.conllu": located("place = here")}, r"t\.conllu:1: 'here' is not a location \(document, position, line\)"),
@@ -97,12 +90,3 @@ NOT_ONE = r"t\.ptb:2: not one bracketed tree: "
 def test_what_cannot_be_read_is_one_line(write, tmp_path, files, match):
     paths = [write(name, *lines) if lines else tmp_path / name for name, lines in files.items()]
     assert re.search(match, refused(read, *paths))
-
-
-def test_heads_may_be_missing_from_a_whole_sentence_beside_brackets(write):
-    ptb = write("t.ptb", "(S (A a) (B b))")
-    (item,) = read(write("t.conllu", row(1, "a", "_"), row(2, "b", "_"), ""), ptb)
-    assert item.sentence.has_constituents
-    assert not item.sentence.has_dependencies
-    part = write("t.conllu", row(1, "a", "_"), row(2, "b", 0), "")
-    assert "t.conllu:1: word 1 has no head" in refused(read, part, ptb)

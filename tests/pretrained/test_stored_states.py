@@ -180,9 +180,8 @@ def test_commands(command, given, tmp_path):
         small = ("--hidden", 8, "--batch-size", 16, "--epochs", 1, "--views", "seq,avg")
         return ran("train", *small, "--channels", "contextual", *words, "-o", out)[1]
 
-    assert re.search(
-        r"states of .*tiny:1..2: computed for each batch; `structviews corpus states` comp", trained("one")
-    )
+    computed = r"states of .*tiny:1..2: computed for each batch; `structviews corpus states` comp"
+    assert re.search(computed, trained("one"))
     out, error = ran("corpus", "states", "x.parsed", *words)
     assert re.search(r"x.parsed: [\d,]+ words to compute, which take 0\.00 GB on disk", error)
     assert re.search(r"x\.parsed\.states/tiny-\w{8}: [\d,]+ words, 32 dimensions", out)

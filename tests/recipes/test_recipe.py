@@ -149,19 +149,19 @@ def test_wrong_names_and_clashes_are_told(command):
 
 @pytest.fixture
 def own(tmp_path, monkeypatch):
-    """Write a recipe of one's own, beside a single one, one with other words and a joined one, and read it."""
+    """Write a recipe of one's own, beside another one, and read it."""
     (tmp_path / "rows").mkdir()
     monkeypatch.setattr(recipe_module, "ROWS", tmp_path / "rows")
 
     def read(text):
-        (tmp_path / "rows/own.toml").write_text('paper = "Q"\n' + OTHERS + text, "utf-8")
+        (tmp_path / "rows/own.toml").write_text('paper = "Q"\n' + OTHER + text, "utf-8")
         recipe_module._rows.cache_clear()
         return Recipe.load("own")
 
     return read
 
 
-OTHERS = """
+OTHER = """
 [bi-qt]
 place = "table 1"
 published = ["Q 1: bi-QT; BookCorpus"]
@@ -170,12 +170,6 @@ corpus = { name = "BookCorpus", sentences = 7 }
 vectors = { name = "word2vec", expand = true }
 evaluation = { protocol = "kiros", tasks = ["MR", "CR"] }
 settings = { views = ["seq", "seq"], objective = "quick-thoughts", hidden = 1200, vocabulary = 5 }
-
-[combine-qt]
-parent = "bi-qt"
-place = "table 1, combine-QT"
-members = [{ recipe = "bi-qt" }, { recipe = "bi-qt", seed = 2 }]
-similarity_join = "average"
 
 [own]
 """

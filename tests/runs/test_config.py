@@ -98,7 +98,7 @@ def test_a_configuration_comes_back_from_toml(tmp_path):
 def test_settings_that_do_not_do(settings, message, one_line):
     written = {name: value for name, value in (NEEDED | settings).items() if value is not None}
     with one_line(message):
-        TrainConfig.from_flat(written, "here.toml")
+        TrainConfig.of("here.toml", **written)
 
 
 VIEWS_TABLE = b'[data]\ncorpus = "x"\n[views]\nnames = ["dep", "seq"]\n'

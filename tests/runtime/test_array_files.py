@@ -65,20 +65,18 @@ def files(tmp_path):
     return tmp_path / "x.npy", tmp_path / ".x.partial", tmp_path / "x.digests"
 
 
-def blocks(calls, stop_at=None):
+def write(files, stop_at=None):
+    """The first rows of the blocks that were asked for."""
+    calls = []
+
     def block(start, stop):
         if start == stop_at:
             raise KeyboardInterrupt
         calls.append(start)
         return VALUES[start:stop]
 
-    return block
-
-
-def write(files, stop_at=None):
-    calls = []
     with suppress(KeyboardInterrupt):
-        write_blocks(*files, LAYOUT, blocks(calls, stop_at))
+        write_blocks(*files, LAYOUT, block)
     return calls
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from structviews.errors import InputError
-from structviews.runtime.files import clear_below, new_folder, temporary_name, write_bytes, writing
+from structviews.runtime.files import clear_below, new_folder, temporary_name, write_whole, writing
 
 HOLDER = """
 import sys, time
@@ -97,10 +97,10 @@ def test_a_new_folder_appears_whole_also_in_place_of_an_empty_one(tmp_path, befo
     for name in before:
         (tmp_path / name).mkdir()
     with pytest.raises(IsADirectoryError), new_folder(tmp_path / "out") as folder:
-        write_bytes(folder, b"x")
+        write_whole(folder, b"x")
     assert [path.name for path in tmp_path.rglob("*")] == before
     with new_folder(tmp_path / "out") as folder:
-        write_bytes(folder / "x", b"x")
+        write_whole(folder / "x", b"x")
     assert [path.name for path in tmp_path.rglob("*")] == ["out", "x"]
     # A writer that died at the end leaves nothing for long.
     (tmp_path / ".out.lock").write_text("process 1")

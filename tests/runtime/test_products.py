@@ -1,6 +1,6 @@
 """Prepared products against plain ones in double precision, and memory that is used again."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -114,11 +114,10 @@ def test_names_dtypes_and_threads_have_buffers_of_their_own():
             with reused():
                 pass
             keep()  # once more changes nothing
-            tensors.extend([first, scratch("a", 2, 2, LIKE)])
+            return first, scratch("a", 2, 2, LIKE)
 
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
+        with ThreadPoolExecutor(1) as thread:
+            tensors += thread.submit(other).result()
         assert tensors[2].dtype == torch.float64
     for number, tensor in enumerate(tensors):
         tensor.fill_(number)

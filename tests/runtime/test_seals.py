@@ -10,13 +10,8 @@ from safetensors.torch import save
 from structviews.errors import InputError
 from structviews.runtime.seals import ENTRY, read_arrays, read_head, read_tensors, write_arrays
 
-TENSORS = {
-    "b": torch.arange(6, dtype=torch.float32).reshape(2, 3),
-    "a": torch.tensor([True, False]),
-    "half": torch.ones(3, dtype=torch.bfloat16),
-    "number": torch.tensor(7),
-    "none": torch.zeros(0, 4),
-}
+TENSORS = {"b": torch.arange(6.0).reshape(2, 3), "a": torch.tensor([True, False]), "number": torch.tensor(7)}
+TENSORS |= {"half": torch.ones(3, dtype=torch.bfloat16), "none": torch.zeros(0, 4)}
 ARRAYS = {name: tensor.numpy() for name, tensor in TENSORS.items() if name != "half"}
 ARRAYS["strided"] = np.eye(3, dtype=np.float16)[:, 0]
 NOTES = {"step": 3, "of": "x", "made": [1.5, None]}

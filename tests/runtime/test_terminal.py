@@ -13,7 +13,7 @@ from rich.table import Table as RichTable
 
 import structviews
 from structviews.runtime import terminal
-from structviews.runtime.terminal import UNSHOWN, Bar, Terminal, number_table, rate_bar, visible
+from structviews.runtime.terminal import UNSHOWN, Bar, Terminal, number_table, visible
 
 # What a terminal obeys and rich writes itself: colours and moves.
 RICH = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
@@ -53,7 +53,7 @@ def clock(monkeypatch):
 def lines_of_a_file(dones, total, size=1):
     """What a log file gets of a job that is told so."""
     file = io.StringIO()
-    with rate_bar(Console(file=file, width=200), "encoding x.txt", "sentences", size) as show:
+    with Bar(Console(file=file, width=200), "encoding x.txt", "sentences", size) as show:
         show.stage("loading")
         for done in dones:
             show(done, total)
@@ -93,10 +93,9 @@ def drawn(bar, width):
 @pytest.mark.usefixtures("clock")
 @pytest.mark.parametrize(("width", "what"), [(200, "[x] encoding"), (60, f"runs/{'a-long-name-' * 5}")])
 def test_nothing_is_cut_at_any_width(width, what):
-    bar = Bar(console_of(width), what, "sentences")
-    bar(0, 3000)
-    bar(1200, 3000, note="loss 5.318  accuracy 0.014")
-    bar.end()
+    with Bar(console_of(width), what, "sentences") as bar:
+        bar(0, 3000)
+        bar(1200, 3000, note="loss 5.318  accuracy 0.014")
     lines = drawn(bar, width)
     assert all(len(line) <= width for line in lines)
     whole = "\n".join(lines)
@@ -111,7 +110,7 @@ def test_nothing_is_cut_at_any_width(width, what):
 
 def test_units_of_different_sizes_have_no_time_left_but_stages():
     file = io.StringIO()
-    with rate_bar(Console(file=file, width=200), "run", "tasks", percent=False, steady=False) as bar:
+    with Bar(Console(file=file, width=200), "run", "tasks", percent=False, steady=False) as bar:
         bar(0, 2)
         bar.stage("MR: scoring")
         bar.stage("MR: scoring")

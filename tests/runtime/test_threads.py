@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -33,11 +34,8 @@ def test_each_item_has_one_thread_and_the_results_keep_their_order():
     assert threading.get_ident() not in where
     assert set(each) == {1}
     assert torch.get_num_threads() == 3
-    of_a_new_thread = []
-    thread = threading.Thread(target=lambda: of_a_new_thread.append(torch.get_num_threads()))
-    thread.start()
-    thread.join()
-    assert of_a_new_thread == [3]
+    with ThreadPoolExecutor(1) as new:
+        assert new.submit(torch.get_num_threads).result() == 3
 
 
 def test_a_single_item_has_all_threads_on_a_quiet_machine_and_one_on_a_busy_one(monkeypatch):

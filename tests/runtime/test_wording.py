@@ -9,17 +9,8 @@ from markdown_it import MarkdownIt
 from structviews.runtime.wording import as_block, as_code, as_text, duration, network_reason
 
 NO_NETWORK = "no network connection"
-TEXTS = [
-    "plain text, 1.5",
-    "x](javascript:alert(1))",
-    "[x](y) ![x](y) <b>bold</b> <!-- --> <http://x>",
-    "| a | b | ~~c~~",
-    "*a* **b** _c_ __d__ `e` ``f`` $g$",
-    "&amp; \\* \\",
-    "`",
-    "``` a",
-    " `a` ",
-]
+TEXTS = ["plain text, 1.5", "x](javascript:alert(1))", "[x](y) ![x](y) <b>bold</b> <!-- --> <http://x>"]
+TEXTS += ["| a | b | ~~c~~", "*a* **b** _c_ __d__ `e` ``f`` $g$", "&amp; \\* \\", "`", "``` a", " `a` "]
 UNSEEN = [("a\n\n# b", "a\\n\\n# b"), ("a\u202eb\x1b[2J", "a\\u202eb\\x1b[2J"), ("\ud800", "\\ud800")]
 
 

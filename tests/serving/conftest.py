@@ -17,10 +17,8 @@ LINES = ["one bird sings", "two birds sing", "", "one  bird sings", "three birds
 def folders(tmp_path_factory):
     folder = tmp_path_factory.mktemp("serving")
     corpus = topic_corpus(folder / "x.parsed", documents=6)
-    return [
-        train(small_config(corpus, folder / "-".join(views), views, steps=2))
-        for views in (("dep", "const"), ("seq", "avg"))
-    ]
+    pairs = ("dep", "const"), ("seq", "avg")
+    return [train(small_config(corpus, folder / "-".join(views), views, steps=2)) for views in pairs]
 
 
 @pytest.fixture(scope="session")
@@ -40,10 +38,8 @@ def served(folders, embedders, pool):
     pytest.importorskip("fastapi", reason="needs structviews[serve]")
     from structviews.serving.served import ServedRun
 
-    return [
-        ServedRun(run.name, embedder, pool, pool_vectors(pool, run, embedder))
-        for run, embedder in zip(folders, embedders, strict=True)
-    ]
+    loaded = zip(folders, embedders, strict=True)
+    return [ServedRun(run.name, embedder, pool, pool_vectors(pool, run, embedder)) for run, embedder in loaded]
 
 
 class Held:

@@ -19,8 +19,7 @@ def with_encoder(place):
     """A function from a folder, views and settings to a configuration with that encoder."""
 
     def make(out, views, **settings):
-        return small_config(
-            place / "x.parsed", out, views, **{"encoder": str(place / "encoder"), "epochs": 1} | settings
-        )
+        own = {"encoder": str(place / "encoder"), "epochs": 1} | settings
+        return small_config(place / "x.parsed", out, views, **own)
 
     return make

@@ -30,10 +30,8 @@ from structviews.training.ranks import Ranks
 from structviews.training.trainer import Training
 
 HERE = Path(__file__).parent
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not (dist.is_available() and dist.is_gloo_available()), reason="needs PyTorch with gloo"),
-]
+without_gloo = not (dist.is_available() and dist.is_gloo_available())
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(without_gloo, reason="needs PyTorch with gloo")]
 
 
 @pytest.fixture(scope="module")

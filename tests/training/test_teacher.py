@@ -139,7 +139,7 @@ def test_a_run_says_whose_student_it_is_and_a_copy_does_without_the_folder(taugh
     assert load_run(run)[1].teacher == about
     stage(run, tmp_path / "copy")
     config, _ = load_run(tmp_path / "copy")
-    assert config.objective.options.teacher == "tiny"
+    assert config.objective.options["teacher"].teacher == "tiny"
     assert str(teacher.parent) not in (tmp_path / "copy" / "config.toml").read_text()
 
 

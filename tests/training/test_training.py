@@ -266,12 +266,8 @@ def test_cosines_are_means_over_pairs():
     def mean(pairs):
         return np.mean([torch.nn.functional.cosine_similarity(a, b, dim=0).item() for a, b in pairs])
 
-    expected = {
-        "cos_ff": mean((f[i], f[j]) for i, j in others),
-        "cos_gg": mean((g[i], g[j]) for i, j in others),
-        "cos_fg": mean(zip(f, g, strict=True)),
-    }
-    assert cosines([f, g]) == pytest.approx(expected, abs=1e-5)
+    expected = {f"cos_{name}{name}": mean((v[i], v[j]) for i, j in others) for name, v in (("f", f), ("g", g))}
+    assert cosines([f, g]) == pytest.approx(expected | {"cos_fg": mean(zip(f, g, strict=True))}, abs=1e-5)
 
 
 def test_a_log_is_cut_behind_the_step_to_go_on_from(tmp_path):

@@ -26,7 +26,7 @@ from structviews.runs.settings_file import read_settings, write_settings
 from structviews.training.checkpoint import Progress
 from structviews.training.loop import train
 from structviews.training.ranks import Ranks
-from structviews.training.trainer import Training, training_bytes
+from structviews.training.trainer import Training
 from structviews.views.transformer import Transformer, TransformerConfig, freeze_below
 
 WORDS = ["the film is n't bad , but -LRB- perhaps -RRB- long", "it rains", "the film", "film the", "the " * 60]
@@ -46,10 +46,6 @@ def settings(with_encoder, tmp_path):
 def run(with_encoder, tmp_path_factory):
     out = tmp_path_factory.mktemp("transformer") / "run"
     return train(with_encoder(out, ("transformer", "dep"), hidden=32, encoder_lr=1e-3))
-
-
-def weights_of(run):
-    return load_file(run / "model.safetensors")
 
 
 @pytest.mark.parametrize(("kind", "pooling"), [*((kind, "mean") for kind in KINDS), ("bert", "first")])
@@ -98,17 +94,18 @@ def test_only_the_top_layers_are_trained(settings, place):
     """The others need no memory for training either."""
     run = train(settings(top_layers=1, encoder_lr=1e-3))
     before = transformers.AutoModel.from_pretrained(place / "encoder").state_dict()
-    after = {name.removeprefix(NETWORK): w for name, w in weights_of(run).items() if name.startswith(NETWORK)}
+    weights = load_file(run / "model.safetensors")
+    after = {name.removeprefix(NETWORK): w for name, w in weights.items() if name.startswith(NETWORK)}
     assert after.keys() == before.keys()
     changed = {name for name, weight in after.items() if not torch.equal(weight, before[name])}
     assert changed
     assert all(name.startswith("encoder.layer.1.") for name in changed)
     said = refused(Training, settings("more", top_layers=3))
     assert "top_layers = 3: the encoder has 2 layers: give at most 2" in said
-    every, some = (Training(settings(f"{layers}", top_layers=layers)).model for layers in (0, 1))
-    frozen = sum(each.numel() for each in some.parameters() if not each.requires_grad)
+    every, some = (Training(settings(f"{layers}", top_layers=layers)) for layers in (0, 1))
+    frozen = sum(each.numel() for each in some.model.parameters() if not each.requires_grad)
     assert frozen > 1000
-    assert training_bytes(every) - training_bytes(some) == 12 * frozen
+    assert every.needed_bytes - some.needed_bytes == 12 * frozen
 
 
 SIZE = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 8}
@@ -245,7 +242,7 @@ def test_dropout_that_is_a_function_counts(tmp_path):
 
 def test_starting_from_a_run(settings, run):
     training = Training(settings("next", init_from=str(run)))
-    weights = weights_of(run)
+    weights = load_file(run / "model.safetensors")
     for name, weight in training.model.state_dict().items():
         assert torch.equal(weight, weights[name]), name
     other = settings("other", init_from=str(run), sentence_pooling="first")

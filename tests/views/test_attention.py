@@ -59,7 +59,7 @@ def test_each_word_has_the_weight_that_recursion_gives_it(name, backend):
 
 def test_runs_give_the_weights_of_each_attentive_view(tmp_path):
     corpus = topic_corpus(tmp_path / "x.parsed")
-    twice = train(small_config(corpus, tmp_path / "both", ("dep", "dep-rel"), steps=1))
+    twice = train(small_config(corpus, tmp_path / "both", ("dep", "dep-rel", "dep-gru"), steps=1))
     plain = train(small_config(corpus, tmp_path / "seq-avg", ("seq", "avg"), steps=1))
     sentences = [random_trees(("the", "bird", "of", "it")), random_trees(("and",))]
     found = Embedder.load(twice).attention(sentences)

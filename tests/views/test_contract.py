@@ -172,14 +172,11 @@ def test_it_starts_with_zero_biases_and_the_seed_decides_the_rest(name):
             assert a.any() == (a.dim() > 1), parameter_name
 
 
-@every_view
+@pytest.mark.parametrize("name", [name for name in VIEWS if VIEWS[name].needs != "tokens" or VIEWS[name].reads_pieces])
 def test_what_is_missing_is_named(name):
     view, table = make(name)
     batch = collate(SENTENCES, {"words": VOCABULARY}, ["tokens"])
     missing = "pieces of an encoder" if view.reads_pieces else f"{view.needs} trees"
-    if missing == "tokens trees":
-        assert len(view(table, batch, batch.ids["words"]).vector) == len(SENTENCES)
-        return
     with pytest.raises(ValueError, match=f"no {missing}"):
         view(table, batch, batch.ids["words"])
 

@@ -25,14 +25,10 @@ def learn_vectors(*arguments):
     return words.index_to_key, words.vectors
 
 
-class _StopError(Exception):
-    pass
-
-
 def stopping_after(sentences):
     def stop(done, _):
         if done > sentences:
-            raise _StopError
+            raise InterruptedError
 
     return stop
 
@@ -92,7 +88,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, subwords, t
     words, whole = learn_vectors(corpus, config, state)
     state.unlink()
 
-    with pytest.raises(_StopError):
+    with pytest.raises(InterruptedError):
         learn_vectors(corpus, config, state, stopping_after(epoch * len(corpus)))
     assert state.exists() == (epoch > 0)
     seen = []
@@ -107,7 +103,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(corpus, epoch, subwords, t
 @needs_gensim
 def test_a_state_of_something_else_is_not_gone_on_from(corpus, tmp_path):
     config, state = Word2VecConfig(**SMALL | {"epochs": 2}), tmp_path / "state"
-    with pytest.raises(_StopError):
+    with pytest.raises(InterruptedError):
         learn_vectors(corpus, Word2VecConfig(**SMALL | {"epochs": 2, "seed": 9}), state, stopping_after(len(corpus)))
     _, expected = learn_vectors(corpus, config, tmp_path / "own")
     np.testing.assert_array_equal(learn_vectors(corpus, config, state)[1], expected)

@@ -79,9 +79,8 @@ def test_words_of_the_file_and_others(model, tmp_path, lengths, at_once, monkeyp
     for _ in range(2):  # converted, and mapped
         vectors = WordVectors.open(tmp_path / "m.bin")
         assert (vectors.words.to_pylist(), vectors.dim) == (WORDS, DIM)
-        np.testing.assert_allclose(
-            vectors.rows(np.arange(len(WORDS))), [plainly(model, word, lengths)[0] for word in WORDS], atol=1e-6
-        )
+        wanted = [plainly(model, word, lengths)[0] for word in WORDS]
+        np.testing.assert_allclose(vectors.rows(np.arange(len(WORDS))), wanted, atol=1e-6)
         for words in (OTHERS + WORDS + OTHERS, WORDS, OTHERS, ["b"], []):
             known, rows = vectors.read(words)
             wanted = [plainly(model, word, lengths) for word in words]

@@ -196,10 +196,9 @@ def test_a_line_without_an_end_is_not_kept_in_memory(tmp_path, monkeypatch, line
     monkeypatch.setattr(vector_formats, "SAMPLE_BYTES", 2**14)
     path, read = tmp_path / "v", []
     path.write_bytes(pack((GOOD.encode() * 100)[: GOOD.index("\n") + 1] * lines * 1000 + b"1 " * 10**6))
-    whole = vector_formats.VectorSource._whole_lines
-    monkeypatch.setattr(
-        vector_formats.VectorSource, "_whole_lines", lambda self: (read.append(len(b)) or b for b in whole(self))
-    )
+    source = vector_formats.VectorSource
+    whole = source._whole_lines
+    monkeypatch.setattr(source, "_whole_lines", lambda self: (read.append(len(b)) or b for b in whole(self)))
     with pytest.raises(InputError, match=rf"v:{lines * 1000 + 1}: longer than a word and 5 numbers, 65,856 bytes"):
         WordVectors.open(path)
     assert max(read) < 10**5

@@ -8,6 +8,7 @@ from corpora import opened, topic_corpus
 from structviews.batches.batch import WordIds
 from structviews.errors import InputError
 from structviews.runs.weights import load_words, save_vocabularies
+from structviews.runtime.arrays import group
 from structviews.runtime.seals import write_arrays
 from structviews.views.view import WordTable
 from structviews.words.vocabulary import UNKNOWN, Vocabulary
@@ -54,6 +55,10 @@ FLAT = np.array([1, 2, 2, 0, 6, 6])
 STARTS = torch.tensor([0, 3, 4])
 
 
+def ids_of(words):
+    return WordIds(*map(torch.from_numpy, group(words, 7)))
+
+
 def means(weight):
     return torch.stack([weight[[1, 2, 2]].mean(0), weight[0], weight[6]])
 
@@ -70,7 +75,7 @@ def means(weight):
 def test_a_gradient_has_the_rows_that_were_read_and_needs_no_sorting(ours, plain):
     table = WordTable(7, 3).double()
     dense = table.weight.detach().clone().requires_grad_()
-    vectors, expected = ours(table, WordIds.of(FLAT)), plain(dense)
+    vectors, expected = ours(table, ids_of(FLAT)), plain(dense)
     torch.testing.assert_close(vectors, expected)
     weights = torch.randn_like(vectors)
     (vectors * weights).sum().backward()
@@ -84,6 +89,5 @@ def test_a_gradient_has_the_rows_that_were_read_and_needs_no_sorting(ours, plain
 
 def test_gradients_of_two_readings_add_up():
     table = WordTable(7, 3).double()
-    other = WordIds.of(np.array([6, 3]))
-    (table.lookup(WordIds.of(FLAT)).sum() + 2 * table.lookup(other).sum()).backward()
+    (table.lookup(ids_of(FLAT)).sum() + 2 * table.lookup(ids_of(np.array([6, 3]))).sum()).backward()
     assert table.weight.grad.to_dense()[:, 0].tolist() == [1, 1, 2, 2, 0, 0, 4]

@@ -12,7 +12,7 @@ from structviews.errors import InputError
 from structviews.parsing.parser import Parser
 from structviews.registry import Registry
 from structviews.runs.folder import CONFIG
-from structviews.runs.settings_file import corpus_of, kind_of, read_settings
+from structviews.runs.settings_file import KIND, corpus_of, read_settings
 
 KINDS: Registry[Any] = Registry("kind of run", __name__, "structviews.kinds")
 
@@ -20,7 +20,7 @@ KINDS: Registry[Any] = Registry("kind of run", __name__, "structviews.kinds")
 def open_run(run: Path, parser: Parser | None = None) -> Any:
     """Load a run of any kind from its folder as an ``Embedder``; see ``Embedder.load``."""
     settings = read_settings(run)
-    kind = kind_of(settings)
+    kind = str(settings.get(KIND, "trained"))
     if kind not in KINDS:
         raise InputError(f"{run / CONFIG}: unknown kind of run {kind!r}: update structviews or recreate the run")
     embedder = KINDS[kind].open(run, settings, parser)

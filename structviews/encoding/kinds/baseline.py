@@ -18,7 +18,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import ExtendedVocabulary
 from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer
-from structviews.encoding.representation import ByView, Encoder
+from structviews.encoding.representation import ByView, Encoder, SentenceVectors
 from structviews.encoding.sentence_vectors import Tokens, check_known, read_vectors
 from structviews.errors import InputError
 from structviews.parsing.parser import Parser
@@ -142,10 +142,10 @@ class WordBaseline(Embedder):
         rows *= self.arrays["weights"][self.vocabulary.ids(words)][known, None]
         return known, rows
 
-    def encode_batch(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool) -> ByView:
+    def encode_batch(self, vectors: SentenceVectors, sentences: Sequence[ParsedSentence]) -> ByView:
         """See ``Embedder``; words without a vector are skipped, and a sentence without others has one of zeros."""
         batch = collate(sentences, {"words": self._words}, {"tokens"})
-        encoded: Encoded = self._view(self._table, batch, batch.ids["words"], states)
+        encoded: Encoded = self._view(self._table, batch, batch.ids["words"], vectors.read_states)
         if not self.recipe.scale_dimensions:
             return [[encoded]]
         known, rows = self.vectors.read([*chain.from_iterable(sentence.tokens for sentence in sentences)])
@@ -214,7 +214,7 @@ class TransformerBaseline(Embedder):
             raise InputError(f"{folder}: not the model that {run} was made from: make the baseline again")
         return embedder
 
-    def encode_batch(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool) -> ByView:
+    def encode_batch(self, vectors: SentenceVectors, sentences: Sequence[ParsedSentence]) -> ByView:
         return [[Encoded(self.model.vectors([sentence.tokens for sentence in sentences]))]]
 
 
@@ -246,11 +246,11 @@ class GivenVectors(Embedder):
         remedy = "encode the output of structviews tasks sentences, or limit --tasks"
         check_known(sentences, self._rows, task, self.file.with_suffix(".txt"), remedy)
 
-    def encode_batch(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool) -> ByView:
+    def encode_batch(self, vectors: SentenceVectors, sentences: Sequence[ParsedSentence]) -> ByView:
         tokens = [sentence.tokens for sentence in sentences]
         self.check(tokens, "the input")
-        vectors = self._vectors[[self._rows[each] for each in tokens]].astype(np.float32)
-        return [[Encoded(torch.from_numpy(vectors))]]
+        found = self._vectors[[self._rows[each] for each in tokens]].astype(np.float32)
+        return [[Encoded(torch.from_numpy(found))]]
 
 
 def given_run(file: Path, out: Path) -> Path:

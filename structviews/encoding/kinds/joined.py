@@ -57,16 +57,11 @@ class JoinedEmbedder(Embedder):
     """
 
     def __init__(
-        self,
-        members: Sequence[Embedder],
-        names: Sequence[str],
-        join: str = "concatenation",
-        similarity_join: str = "",
-        parser: Parser | None = None,
+        self, members: Sequence[Embedder], names: Sequence[str], joins: Representation, parser: Parser | None = None
     ):
         self.members = list(members)
         self.views = tuple(names)
-        self.representation = Representation(join=join, similarity_join=similarity_join)
+        self.representation = joins
         self.parsers = list({repr(parser): parser for member in members for parser in member.parsers}.values())
         self.corpora = list(dict.fromkeys(corpus for member in members for corpus in member.corpora))
         self.models = frozenset().union(*(member.models for member in members))
@@ -78,13 +73,13 @@ class JoinedEmbedder(Embedder):
     def open(cls, run: Path, settings: Mapping[str, Any], parser: Parser | None = None) -> Self:
         """Load a run that ``join_runs`` made; InputError if its settings or a member cannot be read."""
         own: JoinedSettings = checked(settings, JoinedSettings, run / CONFIG, "join the runs again")
-        names, only, joins = own["members"], own["only"], (own["join"], own["similarity_join"])
+        names, only = own["members"], own["only"]
         if len(only) != len(names):
             raise InputError(f"{run / CONFIG}: only = {only}: not one for each of the members: join the runs again")
-        Representation.from_table(dict(zip(JOINS, joins, strict=True)), str(run / CONFIG))
+        joins = Representation.from_table({name: settings[name] for name in JOINS}, str(run / CONFIG))
         members = [open_run(run / MEMBERS / name, parser) for name in names]
         members = [member.with_view(view) if view else member for member, view in zip(members, only, strict=True)]
-        return cls(members, names, *joins, parser)
+        return cls(members, names, joins, parser)
 
     @property
     def encoders(self) -> list[list[Encoder]]:  # type: ignore[override]
@@ -106,22 +101,17 @@ class JoinedEmbedder(Embedder):
         return text if join == "concatenation" else f"{text}; members: {join}"
 
     def _pooled(
-        self,
-        vectors: SentenceVectors,
-        sentences: Sequence[ParsedSentence],
-        chosen: Sequence[int],
-        batch_size: int,
-        progress: OnProgress | None,
+        self, vectors: SentenceVectors, ready: Sequence[ParsedSentence], batch_size: int, progress: OnProgress | None
     ) -> dict[str, Tensor]:
         """See ``Embedder``: each member makes batches of its own, and those with the same parser share the trees."""
         pooled = {}
-        for done, i in enumerate(chosen):
+        for done, i in enumerate(vectors.chosen):
 
             def show(now: int, n: int, done: int = done) -> None:
                 if progress:
-                    progress(done * n + now, len(chosen) * n)
+                    progress(done * n + now, len(vectors.chosen) * n)
 
-            encoded = self.members[i].encode(sentences, batch_size, show)
+            encoded = self.members[i].encode(ready, batch_size, show)
             pooled[vectors.views[done][0].key(vectors.pooling)] = torch.from_numpy(encoded)
         return pooled
 
@@ -162,7 +152,7 @@ def join_runs(
     chosen = [each if isinstance(each, Member) else Member(each) for each in members]
     names = member_names(chosen)
     embedders = [Embedder.load(run).with_view(view) if view else Embedder.load(run) for run, view in chosen]
-    joined = JoinedEmbedder(embedders, names, join, similarity_join)
+    joined = JoinedEmbedder(embedders, names, Representation(join=join, similarity_join=similarity_join))
     for each in (joined, joined.for_similarity()):
         _ = each.dim  # raises if they cannot be joined
     views = [

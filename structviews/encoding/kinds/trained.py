@@ -14,7 +14,7 @@ from structviews.encoding.embedder import Embedder
 from structviews.encoding.expansion import RunVectors, open_further_words
 from structviews.encoding.kinds import KINDS
 from structviews.encoding.preparation import Preparer, Sentence
-from structviews.encoding.representation import ByView, Encoder
+from structviews.encoding.representation import ByView, Encoder, SentenceVectors
 from structviews.model import Model, build_model
 from structviews.objectives import OBJECTIVES
 from structviews.parsing.parser import Parser
@@ -35,11 +35,9 @@ from structviews.words.vocabulary import Vocabulary
 class TrainedEmbedder(Embedder):
     """A trained or random run.
 
-    Its corpus is described by ``parsed``; the blueprint is that of the encoder whose pieces some views read. For the
-    parser see ``load``.
+    Its corpus is described by ``parsed``; the blueprint is that of the encoder whose pieces some views read, and the
+    ``vectors`` are the file that the run reads further words from. For the parser see ``load``.
     """
-
-    vectors: RunVectors | None = None  # the file that the run reads further words from
 
     def __init__(
         self,
@@ -49,12 +47,14 @@ class TrainedEmbedder(Embedder):
         vocabularies: dict[str, Vocabulary],
         parser: Parser | None = None,
         blueprint: Blueprint | None = None,
+        vectors: RunVectors | None = None,
     ):
         self.config = config
         self.parsed = parsed
         self.model = model.to(best_device()).eval()
         self.vocabularies = vocabularies
         self.blueprint = blueprint
+        self.vectors = vectors
         self.preparer = Preparer(parsed, parser, next((each for each in vocabularies.values() if len(each) > 1), None))
         self.representation = config.representation
         self.views = (*config.views.names, *OBJECTIVES[config.objective.name].extra_names)
@@ -82,9 +82,7 @@ class TrainedEmbedder(Embedder):
         model = build_for_weights(run, lambda: build_model(config, vocabularies, fixed, blueprint, taught))
         load_weights(run, model)
         vocabularies, vectors = open_further_words(run, config, parsed, model, vocabularies)
-        embedder = cls(config, parsed, model, vocabularies, parser, blueprint)
-        embedder.vectors = vectors
-        return embedder
+        return cls(config, parsed, model, vocabularies, parser, blueprint, vectors)
 
     def needs_of(self, chosen: Iterable[int]) -> frozenset[str]:
         return frozenset().union(*(self._needs[i] for i in chosen))
@@ -114,9 +112,9 @@ class TrainedEmbedder(Embedder):
 
     def to(self, device: str | torch.device) -> Self:
         move(self.model, device)
-        for vocabulary in self.vocabularies.values():
-            if isinstance(vocabulary, ContextualWords):
-                vocabulary.encoder.to(self.device)
+        contextual = self.vocabularies.get(CONTEXTUAL)
+        if isinstance(contextual, ContextualWords):
+            contextual.encoder.to(self.device)
         return self
 
     def collate(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], merged: bool = False) -> Batch:
@@ -125,12 +123,12 @@ class TrainedEmbedder(Embedder):
         aligner = self.blueprint.aligner if self.blueprint and reads_pieces else None
         return collate(sentences, self.vocabularies, self.needs_of(chosen), merged, aligner)
 
-    def encode_batch(self, chosen: Sequence[int], sentences: Sequence[ParsedSentence], states: bool) -> ByView:
+    def encode_batch(self, vectors: SentenceVectors, sentences: Sequence[ParsedSentence]) -> ByView:
         device, half = self.device, self.encodes_in == "bf16"
         merged = self._merges and device.type == "cpu"  # on a GPU whole trees are faster
-        batch = self.collate(chosen, sentences, merged)
+        batch = self.collate(vectors.chosen, sentences, merged)
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
-            encoded = self._encoded(batch.to(device), states, chosen)
+            encoded = self._encoded(batch.to(device), vectors.read_states, vectors.chosen)
         return [[each.single() for each in view] for view in encoded] if half else encoded
 
     def _encoded(self, batch: Batch, states: bool, chosen: Sequence[int]) -> ByView:

@@ -1,4 +1,4 @@
-"""Which sentences of a parsed corpus the rules of ``perturbations`` take, and what a rule makes of one."""
+"""Which sentences of a parsed corpus the rules of ``perturbations`` take, and how the corpus spells words."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ import numpy as np
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.evaluation.parses import Parses
-from structviews.evaluation.perturbing.perturbations import Clause, Perturbation, Spelling
+from structviews.evaluation.perturbing.perturbations import Spelling
 from structviews.runtime.arrays import Array
 
 SHORTEST, LONGEST = 4, 28
@@ -29,10 +29,8 @@ def check_english(corpus: ParsedCorpus) -> None:
 def check_tags(corpus: ParsedCorpus, parses: Parses) -> None:
     """Raise InputError unless the sentences that were read from a corpus have tags."""
     if "tags" in parses.lacking:
-        raise InputError(
-            f"{corpus.path} has no part-of-speech tags (parser {corpus.parser['name']}): "
-            "parse the text again with the parser builtin"
-        )
+        remedy = "parse the text again with the parser builtin"
+        raise InputError(f"{corpus.path} has no part-of-speech tags (parser {corpus.parser['name']}): {remedy}")
 
 
 def are_plain(parses: Parses) -> Array:
@@ -55,10 +53,3 @@ def spelling_of(parts: Iterable[Parses]) -> Spelling:
                 counts[names[i].lower()] += int(found[i])
     alike = (name for name, count in past.items() if participle[name] >= LEAST_SHARE * count)
     return Spelling(frozenset(lower), frozenset(alike))
-
-
-def form_of(clause: Clause, kind: Perturbation, random: np.random.Generator) -> tuple[str, ...] | None:
-    """The sentence after a rule; None if it does not fit or changes nothing."""
-    words = kind.rule(clause, random)
-    made = clause.written(words) if words else None
-    return None if made == clause.sentence.tokens else made

@@ -21,10 +21,8 @@ from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runtime.arrays import Array
 from structviews.runtime.terminal import OnProgress, Table, number_table
 
-READ = 200_000
-"""Most sentences that are read, from shards drawn at random."""
-WHOLE = "all views"
-"""The name of the vector that ``encode`` returns, beside those of the views."""
+READ = 200_000  # most sentences that are read, from shards drawn at random
+WHOLE = "all views"  # the name of the vector that ``encode`` returns, beside those of the views
 # Sums in another order make equal bags differ a little: distances below this are 0, and those as close are equal.
 ROUNDING = 1e-6
 NOTES = (
@@ -50,9 +48,6 @@ class Sample:
     originals: list[Tokens]
     altered: list[list[Tokens]]  # for each rule, what it makes of each sentence
 
-    def __len__(self) -> int:
-        return len(self.originals)
-
 
 def chosen_kinds(names: Sequence[str]) -> list[Perturbation]:
     """The perturbations with these names, in the order of the table; all of them for the single name ``all``."""
@@ -74,37 +69,18 @@ def with_contrasts(kinds: Sequence[Perturbation]) -> dict[str, tuple[Perturbatio
 
 
 def draw(corpus: ParsedCorpus, kinds: Sequence[Perturbation], most: int, seed: int) -> list[Sample]:
-    """At most ``most`` sentences for each kind and each contrast; those with fewer than two are left out.
+    """At most ``most`` distinct sentences for each kind and each contrast, which its rules fit and change.
 
-    What is drawn for one does not depend on which others are asked for. InputError if the corpus is of another
-    language, lacks trees or tags, or has no sentence that a rule fits.
+    Those with fewer than two are left out; none depends on which others are asked for. InputError if the corpus is of
+    another language, lacks trees or tags, or has no two sentences that a rule fits.
     """
     altering.check_english(corpus)
     rng = np.random.default_rng(seed)
     parses = Parses.read(corpus, altering.SHORTEST, altering.LONGEST, READ, rng)
     altering.check_tags(corpus, parses)
-    samples = []
-    if len(parses) and len(order := rng.permutation(distinct_sentences(parses))):
-        samples = [each for each in alter(parses, order, with_contrasts(kinds), most, seed) if len(each) > 1]
-    if not samples:
-        raise InputError(
-            f"{corpus.path}: no two sentences that can be altered by {', '.join(kind.name for kind in kinds)}: "
-            "give a larger corpus, or other kinds"
-        )
-    return samples
-
-
-def distinct_sentences(parses: Parses) -> Array:
-    """The sentences that rules take, each once; (k,)."""
     first = parses.first_occurrences(altering.LONGEST, np.random.default_rng(0))
-    return np.flatnonzero(altering.are_plain(parses) & first)
-
-
-def alter(
-    parses: Parses, order: Array, groups: Mapping[str, tuple[Perturbation, ...]], most: int, seed: int
-) -> list[Sample]:
-    """The first ``most`` sentences in this order (k,) that all rules of a group fit and change, for each group."""
-    spelling = altering.spelling_of([parses])
+    order = rng.permutation(np.flatnonzero(altering.are_plain(parses) & first))
+    groups, spelling = with_contrasts(kinds), altering.spelling_of([parses])
     # The names are part of the seed, so that a group's random numbers do not depend on the other groups.
     generators = [np.random.default_rng([seed, *" ".join(k.name for k in group).encode()]) for group in groups.values()]
     found: list[dict[int, list[Tokens]]] = [{} for _ in groups]
@@ -112,15 +88,20 @@ def alter(
         clause = Clause(parses.sentence(index), spelling)
         for group, random, forms in zip(groups.values(), generators, found, strict=True):
             if len(forms) < most:
-                made = [words for kind in group if (words := altering.form_of(clause, kind, random))]
+                made = [words for kind in group if (words := kind.form_of(clause, random))]
                 if len(made) == len(group):
                     forms[index] = [clause.sentence.tokens, *made]
         if min(map(len, found)) == most:
             break
     samples = []
     for name, forms in zip(groups, found, strict=True):
-        originals, *altered_by = ([each[k] for each in forms.values()] for k in range(len(groups[name]) + 1))
-        samples.append(Sample(name, parses.documents[np.array(list(forms), np.int64)], originals, altered_by))
+        if len(forms) > 1:
+            originals, *altered = map(list, zip(*forms.values(), strict=True))
+            samples.append(Sample(name, parses.documents[list(forms)], originals, altered))
+    if not samples:
+        names = ", ".join(kind.name for kind in kinds)
+        remedy = "give a larger corpus, or other kinds"
+        raise InputError(f"{corpus.path}: no two sentences that can be altered by {names}: {remedy}")
     return samples
 
 
@@ -153,21 +134,20 @@ def noticed(original: Array, altered: Sequence[Array]) -> Array:
     return distances[0] / np.maximum(others, ROUNDING)
 
 
-def notice(embedder: Embedder, samples: Sequence[Sample], progress: OnProgress | None = None) -> list[dict[str, Array]]:
+def notice(embedder: Embedder, samples: Sequence[Sample], progress: OnProgress) -> list[dict[str, Array]]:
     """What ``noticed`` says of each sample, two sentences or more, by view; first that of ``WHOLE``.
 
     Originals and altered sentences are both given as words, so that the run's parser makes the trees of both.
     """
     texts = [[sample.originals, *sample.altered] for sample in samples]
     total, done, found = sum(len(form) for forms in texts for form in forms), 0, []
+
+    def show(now: int, _: int) -> None:
+        progress(done + now, total)
+
     for forms in texts:
-
-        def show(now: int, _: int, before: int = done) -> None:
-            if progress:
-                progress(before + now, total)
-
         sentences = [words for form in forms for words in form]
-        views = embedder.encode_views(sentences, progress=show)
+        views = embedder.encode_views(sentences, show)
         named = {WHOLE: embedder.joined(views), **dict(zip(embedder.view_names, views, strict=True))}
         by_form = {name: np.split(vectors, len(forms)) for name, vectors in named.items()}
         found.append({name: noticed(original, altered) for name, (original, *altered) in by_form.items()})

@@ -90,14 +90,10 @@ class Clause:
         lower = first[:1].lower() + first[1:]
         is_name = sentence.tags[0] in ("NNP", "NNPS") or first == "I" or lower not in spelling.lower
         self.words = [first if is_name else lower, *others]
-        self.is_capital = first[:1].isupper()
         self.tags, self.relations, self.sentence = sentence.tags, sentence.relations, sentence
         self.heads = [head - 1 for head in sentence.heads]
         self.root = self.heads.index(-1)
         self.participles = spelling.participles
-
-    def __len__(self) -> int:
-        return len(self.words)
 
     @cached_property
     def children(self) -> list[list[int]]:
@@ -156,12 +152,11 @@ class Clause:
         before = [child for child in self.children[noun] if child < noun and self.relations[child] != "case"]
         after = {self.relations[child] for child in self.children[noun] if child > noun}
         span = Span(min((word for child in before for word in self.below(child)), default=noun), noun + 1)
-        plain = {self.relations[child] for child in before} <= BEFORE_NOUN
+        plain = "PRP$" not in self.tags[slice(*span)] and {self.relations[child] for child in before} <= BEFORE_NOUN
         plain &= after <= (set() if self.tags[noun] in ("NNP", "NNPS") else {"nmod"})
         bare = span.start == noun and self.tags[noun] == "NN"
         named = {self.words[noun].lower()} & (QUANTITIES | TIMES) or self.words[span.start].lower() in QUANTIFIERS
-        own = any(self.tags[word] == "PRP$" for word in range(*span))
-        return span if plain and not (bare or named or own) and "NP" in self.constituents.get(span, ()) else None
+        return span if plain and not (bare or named) and "NP" in self.constituents.get(span, ()) else None
 
     def is_pronoun(self, span: Span) -> bool:
         """Whether a noun phrase is a personal pronoun."""
@@ -200,8 +195,8 @@ class Clause:
         if patient is None or patient.start != verb + 1 or subject.end > verb:
             return None
         idiom = self.words[patient.start] in IDIOMS
-        refers = any(self.tags[word] == "PRP$" for word in range(*patient))
-        between = all(self.tags[word] == "RB" for word in range(subject.end, verb))
+        refers = "PRP$" in self.tags[slice(*patient)]
+        between = set(self.tags[subject.end : verb]) <= {"RB"}
         return None if idiom or refers or not between else Transitive(subject, verb, patient)
 
     def in_case(self, span: Span, case: dict[str, str]) -> list[str]:
@@ -215,7 +210,7 @@ class Clause:
     def written(self, words: Iterable[str]) -> tuple[str, ...]:
         """The words as a sentence, which begins with a capital if this one does."""
         first, *others = words
-        return (first[:1].upper() + first[1:] if self.is_capital else first, *others)
+        return (first[:1].upper() + first[1:] if self.sentence.tokens[0][:1].isupper() else first, *others)
 
 
 Words = Sequence[str] | None
@@ -229,6 +224,12 @@ class Perturbation(NamedTuple):
     keeps: bool  # whether what it makes has the meaning of the original
     rule: Rule
     grammatical: bool = True  # mostly; only such sentences are trained on
+
+    def form_of(self, clause: Clause, random: np.random.Generator) -> tuple[str, ...] | None:
+        """The sentence after the rule; None if it does not fit or changes nothing."""
+        words = self.rule(clause, random)
+        made = clause.written(words) if words else None
+        return None if made == clause.sentence.tokens else made
 
 
 KINDS: dict[str, Perturbation] = {}
@@ -290,7 +291,7 @@ def cleft(clause: Clause, random: np.random.Generator) -> Words:
 @perturbation("fronted", keeps=True)
 def fronted(clause: Clause, random: np.random.Generator) -> Words:
     """The dog bit the man in the park. -> In the park, the dog bit the man."""
-    last, subject = len(clause) - 1, clause.subject
+    last, subject = len(clause.words) - 1, clause.subject
     if not subject or subject.start or clause.dependents(clause.root, "conj", "parataxis"):
         return None
     for child in clause.dependents(clause.root, "obl", "advcl"):
@@ -306,11 +307,8 @@ def fronted(clause: Clause, random: np.random.Generator) -> Words:
 @perturbation("swapped-conjuncts", keeps=True)
 def swapped_conjuncts(clause: Clause, random: np.random.Generator) -> Words:
     """The dog and the cat slept. -> The cat and the dog slept."""
-    found = []
-    for second, relation in enumerate(clause.relations):
-        first = clause.heads[second]
-        if relation == "conj" and clause.tags[first] in NOUNS and clause.tags[second] in NOUNS:
-            found += [pair for pair in [_conjuncts(clause, first, second)] if pair]
+    pairs = [(clause.heads[word], word) for word, relation in enumerate(clause.relations) if relation == "conj"]
+    found = [spans for pair in pairs if (spans := _conjuncts(clause, *pair))]
     return _exchanged(clause, *found[random.integers(len(found))]) if found else None
 
 
@@ -344,7 +342,7 @@ def swapped_cleft(clause: Clause, random: np.random.Generator) -> Words:
 @perturbation("swapped-modifiers", keeps=False)
 def swapped_modifiers(clause: Clause, random: np.random.Generator) -> Words:
     """The black dog bit the old man. -> The old dog bit the black man."""
-    found = [noun for noun in range(1, len(clause)) if _is_modified(clause, noun)]
+    found = [noun for noun in range(1, len(clause.words)) if _is_modified(clause, noun)]
     pairs = [pair for pair in combinations(found, 2) if _can_trade(clause, *pair)]
     if not pairs:
         return None
@@ -355,14 +353,13 @@ def swapped_modifiers(clause: Clause, random: np.random.Generator) -> Words:
 @perturbation("swapped-nouns", keeps=False)
 def swapped_nouns(clause: Clause, random: np.random.Generator) -> Words:
     """A dog sleeps on the bench. -> The bench sleeps on a dog."""
-    found = [(noun, span) for noun, span in enumerate(map(clause.base_phrase, range(len(clause)))) if span]
+    tags, words = clause.tags, clause.words
+    found = [(noun, span) for noun in range(len(words)) if (span := clause.base_phrase(noun))]
     pairs = [
         (one, other)
         for (noun, one), (second, other) in combinations(found, 2)
         # The same tag, so that verbs still agree; a noun may stand in the phrase of another.
-        if one.end <= other[0]
-        and clause.tags[noun] == clause.tags[second]
-        and clause.words[noun].lower() != clause.words[second].lower()
+        if one.end <= other.start and tags[noun] == tags[second] and words[noun].lower() != words[second].lower()
     ]
     return _exchanged(clause, *pairs[random.integers(len(pairs))]) if pairs else None
 
@@ -424,7 +421,7 @@ def _exchangeable(clause: Clause) -> Transitive | None:
     if not found or clause.words[found.verb].lower() in SYMMETRIC:
         return None
     # "the man and his dog": the possessor would come after what is his.
-    possessive = any(clause.tags[word] == "PRP$" for word in range(*found.subject))
+    possessive = "PRP$" in clause.tags[slice(*found.subject)]
     return None if possessive or clause.is_pronoun(found.subject) or clause.is_pronoun(found.object) else found
 
 
@@ -446,14 +443,12 @@ def _conjuncts(clause: Clause, first: int, second: int) -> tuple[Span, Span] | N
     own, others = clause.children[first], clause.children[second]
     joint = [child for child in others if clause.relations[child] == "cc"]
     of_first, of_second = [child for child in own if child != second], [child for child in others if child not in joint]
-    size = len(of_first)
-    if len(joint) != 1 or size != len(of_second) or size > 1:
+    nouns = clause.tags[first] in NOUNS and clause.tags[second] in NOUNS
+    if not nouns or len(joint) != 1 or (of_first, of_second) not in (([], []), ([first - 1], [second - 1])):
         return None
+    size = len(of_first)
     spans = Span(first - size, first + 1), Span(second - size, second + 1)
-    determined = all(
-        clause.tags[child] == "DT" and child == head - 1
-        for child, head in zip([*of_first, *of_second], (first, second), strict=False)
-    )
+    determined = all(clause.tags[child] == "DT" for child in (*of_first, *of_second))
     same = clause.words[slice(*spans[0])] == clause.words[slice(*spans[1])]
     together = spans[0].end == joint[0] == spans[1].start - 1 and clause.words[joint[0]] in ("and", "or")
     whole = Span(spans[0].start, spans[1].end)

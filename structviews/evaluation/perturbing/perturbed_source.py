@@ -65,10 +65,9 @@ class PerturbedSource:
         self.note, self.repairs = "", Repairs(options.language)  # there are none
         self._spelling = altering.spelling_of(self._parts())
         if next(self.sentences(), None) is None:
-            raise InputError(
-                f"{corpus.path}: no sentence that can be altered by {', '.join(rule.name for rule in rules)}: "
-                "give a larger corpus, or other rules"
-            )
+            names = ", ".join(rule.name for rule in rules)
+            remedy = "give a larger corpus, or other rules"
+            raise InputError(f"{corpus.path}: no sentence that can be altered by {names}: {remedy}")
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entries about the source, without those of the work."""
@@ -87,7 +86,7 @@ class PerturbedSource:
                 clause, row = Clause(parses.sentence(index), self._spelling), int(parses.rows[index])
                 for number, rule in enumerate(self.rules):
                     random = np.random.default_rng([self.seed, row, *rule.name.encode()])
-                    if words := altering.form_of(clause, rule, random):
+                    if words := rule.form_of(clause, random):
                         yield RawSentence(row, number, row + 1, " ".join(words))
 
     def _parts(self) -> Iterator[Parses]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from structviews.evaluation.parses import Column, Parses
-from structviews.evaluation.probing.labels import NO_WORD, edit_distances, top_children, top_constituents
+from structviews.evaluation.probing.labels import NO_WORD, edit_distances, ranges, top_children, top_constituents
 from structviews.evaluation.probing.sampling import PARTS
 from structviews.runtime.arrays import Array, inverse_of, starts_of
 
@@ -16,10 +16,8 @@ NO_WORDS: Array = np.empty(0, np.int64)
 QUOTES = ("``", "''", '"', "“", "”")
 COORDINATIONS = ("S_CC_S_.", "S_,_CC_S_.")
 REPLACED = ("NN", "NNS", "VB", "VBD", "VBG", "VBN", "VBP", "VBZ")
-ROUNDS = 60
-"""Replacement candidates tried per word."""
-CANDIDATES = 8
-"""Number of sentences among which an anchor's nearest and farthest partners are found."""
+ROUNDS = 60  # replacement candidates tried per word
+CANDIDATES = 8  # sentences among which an anchor's nearest and farthest partners are found
 
 
 class Text(NamedTuple):
@@ -33,13 +31,8 @@ class Text(NamedTuple):
         """The sentences (k,), with the words ``old`` (c,) replaced by the words ``new`` (c,); all are word indices."""
         ids = parses.words.ids.copy()
         ids[old] = ids[new]
-        return cls(Column(ids[words_of(parses, sentences)], parses.words.names), parses.lengths[sentences])
-
-
-def words_of(parses: Parses, sentences: Array) -> Array:
-    """Indices of the words of sentences (k,), concatenated."""
-    lengths = parses.lengths[sentences]
-    return np.arange(lengths.sum()) + np.repeat(parses.starts[sentences] - starts_of(lengths), lengths)
+        lengths = parses.lengths[sentences]
+        return cls(Column(ids[ranges(parses.starts[sentences], lengths)], parses.words.names), lengths)
 
 
 def pick_bigrams(parses: Parses, rng: np.random.Generator) -> Array:
@@ -161,9 +154,8 @@ def invert(parses: Parses, found: Coordinations, changed: Array) -> Text:
 
     The new first word is capitalised and the old one lower-cased, except names, ``I`` and acronyms.
     """
-    words = words_of(parses, found.sentences)
-    at = np.repeat(np.arange(len(found.sentences)), parses.lengths[found.sentences])
-    begin = parses.starts[found.sentences]
+    begin, lengths = parses.starts[found.sentences], parses.lengths[found.sentences]
+    words, at = ranges(begin, lengths), np.repeat(np.arange(len(begin)), lengths)
     block = np.select([words < found.conjunction[at], words < found.second[at], words < found.stop[at]], [2, 1, 0], 3)
     order = np.lexsort((block * changed[at], at))
     names = parses.words.names
@@ -172,12 +164,12 @@ def invert(parses: Parses, found: Coordinations, changed: Array) -> Text:
     lower[names == "I"] = "I"
     is_name = parses.tags.isin("NNP", "NNPS")
     case = np.zeros(len(words), dtype=np.int64)
-    starts = starts_of(parses.lengths[found.sentences])
+    starts = starts_of(lengths)
     capital = changed & (upper == names)[parses.words.ids[begin]]
     case[(starts + found.second - begin)[capital]] = 1
     case[starts[capital & ~is_name[begin]]] = 2
     ids = (parses.words.ids[words] + case * len(names))[order]
-    return Text(Column(ids, np.concatenate([names, upper, lower.astype(object)])), parses.lengths[found.sentences])
+    return Text(Column(ids, np.concatenate([names, upper, lower.astype(object)])), lengths)
 
 
 def tree_neighbours(parses: Parses, parts: Array, anchors: Array, rng: np.random.Generator) -> tuple[Array, Array]:

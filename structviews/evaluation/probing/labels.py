@@ -12,6 +12,11 @@ from structviews.runtime.arrays import Array, starts_of
 NO_WORD = -1
 
 
+def ranges(starts: Array, lengths: Array) -> Array:
+    """The numbers from each start (k,) on, as many as its length (k,), concatenated."""
+    return np.arange(lengths.sum()) + np.repeat(starts - starts_of(lengths), lengths)
+
+
 def tree_depths(parses: Parses) -> Array:
     """TreeDepth: nodes on the longest path from the root of the constituency tree to a tag, inclusive; (B,)."""
     nodes = parses.nodes
@@ -129,11 +134,7 @@ def edit_distances(parses: Parses, first: Array, second: Array) -> Array:
     bracket = span * len(parses.labels.names) + parses.labels.ids[labelled]
     counts = np.bincount(nodes.sentence[labelled], minlength=len(parses))
     starts, pairs, limit = starts_of(counts), np.arange(len(first)), int(bracket.max()) + 1
-    keys = []
-    for side in (first, second):
-        sizes = counts[side]
-        within = np.arange(sizes.sum()) - np.repeat(starts_of(sizes), sizes)
-        keys.append(np.repeat(pairs, sizes) * limit + bracket[np.repeat(starts[side], sizes) + within])
-    both = np.sort(np.concatenate(keys))
+    sides = ((ranges(starts[side], counts[side]), np.repeat(pairs, counts[side])) for side in (first, second))
+    both = np.sort(np.concatenate([pair * limit + bracket[constituents] for constituents, pair in sides]))
     shared = both[1:][both[1:] == both[:-1]] // limit
     return counts[first] + counts[second] - 2 * np.bincount(shared, minlength=len(first))

@@ -3,10 +3,11 @@
 Ten are those of Conneau et al. (2018); ``docs/probing.md`` describes them, and how a smaller corpus changes them.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,21 +23,18 @@ from structviews.evaluation.probing.sampling import LEFT_OUT, PARTS
 from structviews.evaluation.senteval.tasks.finding import PROBING
 from structviews.runtime.arrays import Array
 from structviews.runtime.documents import write_json
-from structviews.runtime.files import new_folder, write_bytes
+from structviews.runtime.files import new_folder, write_whole
 
 TARGET_FREQUENCY = (100, 5_000)
 ODD_FREQUENCY = (40, 400)
-PUBLISHED_SIZE = 120_000
-"""Examples for which these word frequencies are published; they are scaled down for fewer."""
+PUBLISHED_SIZE = 120_000  # examples for which these word frequencies are published; scaled down for fewer
 CONTENT_WORDS = 1_000
-SENTENCES_PER_WORD = 240
-"""Sentences per content word: about ten examples of each word in the smallest part."""
+SENTENCES_PER_WORD = 240  # for each content word: about ten examples of it in the smallest part
+# Minimum length of each class but the first; for sentences of 5 to 28 words, SentEval's six bins.
 LENGTH_BINS = (9, 13, 17, 21, 26)
-"""Minimum length of each class but the first; for sentences of 5 to 28 words, SentEval's six bins."""
 DEPTHS = range(5, 13)
 SEQUENCES = 19
-LEAST_OF_CLASS = 10
-"""Minimum number of examples of a class in each part. Rarer classes are dropped; rarer TopConst sequences are OTHER."""
+LEAST_OF_CLASS = 10  # examples in each part. Rarer classes are dropped; rarer TopConst sequences are OTHER.
 
 
 class Pool(NamedTuple):
@@ -61,13 +59,6 @@ class Examples:
     def counts(self) -> Array:
         """Number of examples of each part."""
         return np.bincount(self.parts, minlength=len(PARTS))
-
-
-class ProbingTask(NamedTuple):
-    """What makes a task's examples from a pool, and the annotations that it needs, by their names in ``lacking``."""
-
-    needs: tuple[str, ...]
-    make: Callable[[Pool], Examples]
 
 
 def sampled(pool: Pool, sentences: Array, classes: Array, names: Array, strata: Array | None = None) -> Examples:
@@ -129,12 +120,11 @@ def tree_depth(pool: Pool) -> Examples:
     sentences = sentences[common(depths[sentences], pool.parts[sentences])]
     if not len(sentences):
         return sampled(pool, sentences, depths[sentences], strings())
-    parts, shape = pool.parts[sentences], (int(lengths.max()) + 1, DEPTHS.stop)
-    table = lengths[sentences] * shape[1] + depths[sentences]
-    n_cells = shape[0] * shape[1]
-    available = np.bincount(parts * n_cells + table, minlength=len(PARTS) * n_cells).reshape(len(PARTS), *shape)
+    parts, shape = pool.parts[sentences], (len(PARTS), int(lengths.max()) + 1, DEPTHS.stop)
+    cells = np.ravel_multi_index((parts, lengths[sentences], depths[sentences]), shape)
+    available = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
     quotas = [sampling.decorrelate(each, most) for each, most in zip(available, pool.most, strict=True)]
-    taken = sampling.draw(parts * n_cells + table, np.concatenate([quota.ravel() for quota in quotas]), parts, pool.rng)
+    taken = sampling.draw(cells, np.ravel(quotas), parts, pool.rng)
     return intact(pool, sentences, depths[sentences].astype(str).astype(object), taken)
 
 
@@ -270,48 +260,37 @@ def tree_edit(pool: Pool) -> Examples:
 
 
 TAGS, DEPENDENCY, CONSTITUENCY = "tags", "dependency", "constituency"
-TASKS = {
-    "Length": ProbingTask((), sentence_length),
-    "WordContent": ProbingTask((), word_content),
-    "Depth": ProbingTask((CONSTITUENCY,), tree_depth),
-    "TopConstituents": ProbingTask((TAGS, CONSTITUENCY), top_constituents),
-    "BigramShift": ProbingTask((), bigram_shift),
-    "OddManOut": ProbingTask((TAGS,), odd_man_out),
-    "CoordinationInversion": ProbingTask((TAGS, CONSTITUENCY), coordination_inversion),
-    "Tense": ProbingTask((TAGS, DEPENDENCY), tense),
-    "SubjNumber": ProbingTask((TAGS, DEPENDENCY), subject_number),
-    "ObjNumber": ProbingTask((TAGS, DEPENDENCY), object_number),
-    "HeadDistance": ProbingTask((DEPENDENCY,), head_distance),
-    "RootPosition": ProbingTask((DEPENDENCY,), root_position),
-    "PPAttachment": ProbingTask((TAGS, DEPENDENCY), attachment),
-    "TreeEdit": ProbingTask((CONSTITUENCY,), tree_edit),
+# What makes a task's examples, and the annotations that it needs, by their names in ``lacking``. The keys are the names
+# of ``eval --tasks`` and ``PROBING``; published tasks have the names of SentEval's code.
+TASKS: dict[str, tuple[Callable[[Pool], Examples], set[str]]] = {
+    "Length": (sentence_length, set()),
+    "WordContent": (word_content, set()),
+    "Depth": (tree_depth, {CONSTITUENCY}),
+    "TopConstituents": (top_constituents, {TAGS, CONSTITUENCY}),
+    "BigramShift": (bigram_shift, set()),
+    "OddManOut": (odd_man_out, {TAGS}),
+    "CoordinationInversion": (coordination_inversion, {TAGS, CONSTITUENCY}),
+    "Tense": (tense, {TAGS, DEPENDENCY}),
+    "SubjNumber": (subject_number, {TAGS, DEPENDENCY}),
+    "ObjNumber": (object_number, {TAGS, DEPENDENCY}),
+    "HeadDistance": (head_distance, {DEPENDENCY}),
+    "RootPosition": (root_position, {DEPENDENCY}),
+    "PPAttachment": (attachment, {TAGS, DEPENDENCY}),
+    "TreeEdit": (tree_edit, {CONSTITUENCY}),
 }
-"""By the names of ``eval --tasks`` and ``PROBING``; published tasks have the names of SentEval's code."""
-
-
-SHORTEST, LONGEST = 5, 28
-"""Range of sentence lengths, as published."""
+SHORTEST, LONGEST = 5, 28  # numbers of words, as published
 LEAST_OF_PART = 50
 MANIFEST, INTACT = "probing.json", "intact.parsed"
 
 
-class TaskResult(NamedTuple):
-    """The result for a task."""
-
-    name: str
-    counts: list[int]  # of examples in each part
-    labels: list[str]
-    reason: str  # why it was left out, if it was
-
-
 def make_tasks(
     corpus: ParsedCorpus, folder: Path, *, size: int, sentences: int, seed: int, progress: Callable[[str], None]
-) -> list[TaskResult]:
+) -> dict[str, Any]:
     """Write every task that the corpus has enough examples for into a new or empty folder; InputError if there is none.
 
-    ``probing.json`` describes the tasks, and ``intact.parsed`` has the unaltered sentences with their trees. A task has
-    at most ``size`` training examples, and a tenth of it in each other part; at most ``sentences`` are read, from
-    randomly drawn shards. InputError too if a size is too small, or the folder exists.
+    ``probing.json`` describes the tasks, also returned; ``intact.parsed`` has the unaltered sentences with their trees.
+    A task has at most ``size`` training examples, and a tenth of it in each other part; at most ``sentences`` are read,
+    from randomly drawn shards. InputError too if a size is too small, or the folder exists.
     """
     if size < 10 * LEAST_OF_PART:
         raise InputError(f"size = {size}: give at least {10 * LEAST_OF_PART}, as the test part has a tenth of it")
@@ -325,25 +304,26 @@ def make_tasks(
         rng = np.random.default_rng(seed)
         is_first = parses.first_occurrences(LONGEST, rng)
         parts = np.where(is_first, sampling.deal_documents(parses.documents, rng), LEFT_OUT)
-        results, rows = [], []
+        tasks: dict[str, dict[str, Any]] = {}
+        left_out, rows = {}, []
         for number, (name, file) in enumerate(PROBING.items()):
             progress(name)
             # Each task has its own random numbers, so that it does not depend on the others.
             pool = Pool(parses, parts, (size, size // 10, size // 10), np.random.default_rng([seed, number]))
-            examples, reason = make_task(TASKS[name], pool)
-            counts, names = (examples.counts.tolist(), sorted(set(examples.labels))) if examples else ([], [])
-            results.append(TaskResult(name, counts, names, reason))
-            if examples:
-                write_examples(unfinished / file, examples)
-                rows += [parses.rows[chosen] for chosen in examples.intact]
-        if not rows:
-            few = f"{results[0].name}: {results[0].reason}"
+            examples, reason = make_task(*TASKS[name], pool)
+            if examples is None:
+                left_out[name] = reason
+                continue
+            write_examples(unfinished / file, examples)
+            rows += [parses.rows[chosen] for chosen in examples.intact]
+            per_part = dict(zip(PARTS, examples.counts.tolist(), strict=True))
+            tasks[name] = {"file": file, "examples": per_part, "labels": sorted(set(examples.labels))}
+        if not tasks:
+            few = ": ".join(next(iter(left_out.items())))
             raise InputError(f"{corpus.path}: too small for any task ({few}): give a larger corpus")
         progress("trees")
         write_subset(corpus, np.unique(np.concatenate(rows)), unfinished / INTACT)
         counts = np.bincount(parts[parts >= 0], minlength=len(PARTS)).tolist()
-        found = [each for each in results if not each.reason]
-        examples_of = {each.name: dict(zip(PARTS, each.counts, strict=True)) for each in found}
         described = {
             "format": "structviews probing tasks",
             "corpus": {"sha256": corpus.fingerprint, "parser": corpus.parser},
@@ -351,22 +331,19 @@ def make_tasks(
             "seed": seed,
             "sentences": dict(zip(PARTS, counts, strict=True)),
             "documents": len(np.unique(parses.documents)),
-            "tasks": {
-                each.name: {"file": PROBING[each.name], "examples": examples_of[each.name], "labels": each.labels}
-                for each in found
-            },
-            "left_out": {each.name: each.reason for each in results if each.reason},
+            "tasks": tasks,
+            "left_out": left_out,
         }
         write_json(unfinished / MANIFEST, described)
-        return results
+        return described
 
 
-def make_task(task: ProbingTask, pool: Pool) -> tuple[Examples | None, str]:
+def make_task(make: Callable[[Pool], Examples], needs: set[str], pool: Pool) -> tuple[Examples | None, str]:
     """The examples of a task, or None and why it has none."""
-    lacking = [need for need in task.needs if need in pool.parses.lacking]
+    lacking = [name for name in pool.parses.lacking if name in needs]
     if lacking:
         return None, f"the corpus has no {lacking[0]}{'' if lacking[0] == 'tags' else ' trees'}"
-    examples = task.make(pool)
+    examples = make(pool)
     counts = examples.counts
     if counts.min() < LEAST_OF_PART or len(set(examples.labels)) < 2:
         few = " / ".join(f"{count:,}" for count in counts)
@@ -384,4 +361,4 @@ def write_examples(path: Path, examples: Examples) -> None:
 
     columns = [pa.array([PARTS[part] for part in examples.parts]), pa.array(examples.labels, pa.string())]
     lines = pc.binary_join_element_wise(*columns, *map(joined, examples.texts), "\t").to_pylist()
-    write_bytes(path, ("\n".join(lines) + "\n").encode())
+    write_whole(path, ("\n".join(lines) + "\n").encode())

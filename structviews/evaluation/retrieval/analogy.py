@@ -16,6 +16,7 @@ from structviews.encoding.representation import normalised
 from structviews.errors import InputError
 from structviews.evaluation.retrieval.candidates import Pool, pool_vectors
 from structviews.evaluation.retrieval.neighbours import Ranks, count_rivals
+from structviews.runtime.arrays import Array
 from structviews.runtime.files import file_hash, text_lines
 from structviews.runtime.terminal import OnProgress, Table, number_table
 
@@ -24,6 +25,8 @@ QUESTIONS = np.array([[2, 1, 0, 3], [3, 0, 1, 2], [0, 3, 2, 1], [1, 2, 3, 0]])
 NO_CATEGORY = "all"
 AT_ONCE = 2**27  # bytes of scores against the tuples' own sentences
 
+Scores = dict[str, dict[str, float]]  # of each category
+
 
 @dataclass(frozen=True)
 class Tuples:
@@ -31,7 +34,7 @@ class Tuples:
 
     texts: list[str]  # u, comparable with the pool's
     sentences: list[Sentence]  # u, ready to encode
-    rows: np.ndarray  # (t, 4) indices of sentences A, B, C and D
+    rows: Array  # (t, 4) indices of sentences A, B, C and D
     categories: list[str]  # t
 
 
@@ -44,17 +47,16 @@ def read_tuples(path: Path, pool: Pool) -> Tuples:
     rows: dict[str, int] = {}
     tuples, categories, category = [], [], NO_CATEGORY
     for number, line in enumerate(text_lines(path), 1):
+        where = f"{path}:{number}"
         if line.startswith(":") and "\t" not in line:
             category = line[1:].strip()
             continue
         fields = [field.strip() for field in line.split("\t")]
         if len(fields) != 4 or not all(fields):
-            raise InputError(
-                f"{path}:{number}: {len(fields)} tab-separated sentences, not 4 non-empty ones: fix the line"
-            )
+            raise InputError(f"{where}: {len(fields)} tab-separated sentences, not 4 non-empty ones: fix the line")
         read = [pool.read(field) for field in fields]
         if len({text for text, _ in read}) < 4:
-            raise InputError(f"{path}:{number}: two of the four sentences are the same: remove the line")
+            raise InputError(f"{where}: two of the four sentences are the same: remove the line")
         found.update(read)
         tuples.append([rows.setdefault(text, len(rows)) for text, _ in read])
         categories.append(category)
@@ -63,9 +65,7 @@ def read_tuples(path: Path, pool: Pool) -> Tuples:
     return Tuples(list(rows), [found[text] for text in rows], np.array(tuples), categories)
 
 
-def answer(
-    tuples: Tuples, pool: Pool, run: Path, embedder: Embedder, progress: OnProgress | None = None
-) -> dict[str, dict[str, float]]:
+def answer(tuples: Tuples, pool: Pool, run: Path, embedder: Embedder, progress: OnProgress) -> Scores:
     """Answer every question by cosine; returns the scores of each category, in the order of the file, and of ``all``.
 
     The sentences of the pool are further candidates; one that is also in a tuple counts once.
@@ -78,13 +78,13 @@ def answer(
     return scores_by_category(ranks, misled, np.repeat(tuples.categories, len(QUESTIONS)))
 
 
-def scores_by_category(ranks: Ranks, misled: np.ndarray, categories: np.ndarray) -> dict[str, dict[str, float]]:
+def scores_by_category(ranks: Ranks, misled: Array, categories: Array) -> Scores:
     """Scores of each category (q,), in order of appearance, and of all questions; see ``rank_answers``.
 
     Accuracies and recall are from 0 to 1, median ranks counted from 1.
     """
 
-    def scores(chosen: np.ndarray) -> dict[str, float]:
+    def scores(chosen: Array) -> dict[str, float]:
         found = Ranks(ranks.higher[chosen], ranks.tied[chosen])
         first = found.recalled(1)
         return {
@@ -99,9 +99,7 @@ def scores_by_category(ranks: Ranks, misled: np.ndarray, categories: np.ndarray)
     return of_categories | {NO_CATEGORY: scores(np.full(len(categories), True))}
 
 
-def rank_answers(
-    vectors: np.ndarray, questions: np.ndarray, pool: np.ndarray, hidden: np.ndarray
-) -> tuple[Ranks, np.ndarray]:
+def rank_answers(vectors: Array, questions: Array, pool: Array, hidden: Array) -> tuple[Ranks, Array]:
     """Rank the right answers among all candidates except the query's three sentences.
 
     Of ``vectors`` (u, d), ``questions`` (q, 4) name the two to add, the one to subtract, and the right answer. Further
@@ -124,9 +122,7 @@ def rank_answers(
     return Ranks(*np.add(counts, count_rivals(queries, pool, right, hidden))), misled
 
 
-def entry(
-    representation: str, path: Path, tuples: Tuples, pool: Pool, scores: dict[str, dict[str, float]]
-) -> dict[str, Any]:
+def entry(representation: str, path: Path, tuples: Tuples, pool: Pool, scores: Scores) -> dict[str, Any]:
     """The entry of ``retrieval.json``."""
     return {
         "task": "analogy",
@@ -139,7 +135,7 @@ def entry(
     }
 
 
-def analogy_table(scores: dict[str, dict[str, Any]]) -> Table:
+def analogy_table(scores: Scores) -> Table:
     """Table with one row per category."""
     table = number_table(
         ["category"],

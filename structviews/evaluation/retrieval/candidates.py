@@ -22,10 +22,11 @@ from structviews.errors import InputError
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed
 from structviews.runtime.array_files import AT_ONCE, Layout, read_blocks, write_blocks
+from structviews.runtime.arrays import Array
 from structviews.runtime.files import clear, file_hash, text_lines
 from structviews.runtime.terminal import OnProgress
 
-Rows = Sequence[int] | np.ndarray
+Rows = Sequence[int] | Array
 
 
 class Pool:
@@ -46,20 +47,17 @@ class Pool:
         self.path, self._tokenised = path, tokenised
         self.corpus = ParsedCorpus.open(path) if path.is_dir() else None
         texts: list[str] = []
-        lines: list[np.ndarray] = []
-        documents: list[np.ndarray] = []
+        places: list[tuple[Array, Array]] = []  # lines, and documents
         if self.corpus is not None:
             self.path, self.checksum, first = self.corpus.path, self.corpus.fingerprint, 0
             for shard in self.corpus.tables():
                 texts += pc.binary_join(shard["tokens"].cast(pa.list_(pa.string())), " ").to_pylist()
-                lines.append(shard["line"].to_numpy())
-                documents.append(shard["document"].to_numpy() + 1)
+                places.append((shard["line"].to_numpy(), shard["document"].to_numpy() + 1))
         else:
             texts = [" ".join(line.split()) for line in text_lines(path)]
             self.checksum, first = f"{file_hash(path)} {'tokenised' * tokenised}", 1
             blank = np.array([True, *(not text for text in texts)])
-            lines.append(np.arange(1, len(texts) + 1))
-            documents.append(np.cumsum(blank[:-1] & ~blank[1:]))
+            places.append((np.arange(1, len(texts) + 1), np.cumsum(blank[:-1] & ~blank[1:])))
         counts = Counter(texts)
         first_of = {texts[i]: i for i in reversed(range(len(texts)))}
         del counts[""]  # blank lines, as between documents
@@ -69,13 +67,13 @@ class Pool:
         self.counts = np.fromiter(counts.values(), np.int64, len(counts))
         found = np.fromiter((first_of[text] for text in counts), np.int64, len(counts))
         self.positions = found + first
-        self.lines, self.documents = np.concatenate(lines)[found], np.concatenate(documents)[found]
+        self.lines, self.documents = (np.concatenate(each)[found] for each in zip(*places, strict=True))
         self._rows = {text: row for row, text in enumerate(self.texts)}
 
     def __len__(self) -> int:
         return len(self.texts)
 
-    def rows_of(self, texts: Sequence[str]) -> np.ndarray:
+    def rows_of(self, texts: Sequence[str]) -> Array:
         """The row of each text, -1 if it is not in the pool."""
         return np.array([self._rows.get(text, -1) for text in texts], dtype=np.int64)
 
@@ -104,7 +102,7 @@ class Pool:
 
     def encode(
         self, embedder: Embedder, rows: Rows, sentences: Sequence[Sentence], progress: OnProgress | None = None
-    ) -> np.ndarray:
+    ) -> Array:
         """Vectors ``(n, d)`` of the sentences in these rows; InputError if one cannot be encoded to finite numbers."""
         with self.naming(rows):
             vectors = embedder.encode(sentences, show_progress_bar=progress)
@@ -127,7 +125,7 @@ def vectors_path(pool: Pool, run: Path, embedder: Embedder) -> Path:
     return pool.path.with_name(f"{pool.path.name}.vectors") / f"{run.resolve().name}-{key}.npy"
 
 
-def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress | None = None) -> np.ndarray:
+def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress | None = None) -> Array:
     """The pool's vectors ``(n, d)``, float32, memory-mapped; encoded if the file does not exist yet.
 
     Vectors are written block by block to a temporary file, which is renamed when complete; an interrupted encoding
@@ -138,7 +136,7 @@ def pool_vectors(pool: Pool, run: Path, embedder: Embedder, progress: OnProgress
     journal, partial = path.with_suffix(".digests"), path.with_name(f".{path.name}.partial")
     layout = Layout(len(pool), embedder.dim, AT_ONCE)
 
-    def block(start: int, stop: int) -> np.ndarray:
+    def block(start: int, stop: int) -> Array:
         def show(done: int, total: int) -> None:
             if progress:
                 progress(start + (stop - start) * done // total, len(pool))

@@ -10,7 +10,7 @@ projection.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypedDict
@@ -25,9 +25,11 @@ from structviews.errors import InputError
 from structviews.evaluation.retrieval.neighbours import Ranks
 from structviews.evaluation.scores.intervals import proportion
 from structviews.evaluation.scores.results import CAPTION_TASK
+from structviews.evaluation.senteval.suite import OnStage
 from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.reading import Tokens
 from structviews.runtime.array_files import read_arrays
+from structviews.runtime.arrays import Array
 from structviews.runtime.device import best_device
 from structviews.runtime.documents import parse_json
 from structviews.runtime.files import file_hash, text_lines
@@ -36,8 +38,7 @@ from structviews.runtime.wording import counted
 
 SPLITS = ("train", "dev", "test")
 DIM, MARGIN = 1000, 0.2
-CAPTIONS, FOLD = 5, 1000
-"""Captions of an image, and images that are ranked together."""
+CAPTIONS, FOLD = 5, 1000  # captions of an image, and images that are ranked together
 AMONG = (1, 5, 10)
 MEDIAN = "median rank"
 DIRECTIONS = ("image to text", "text to image")
@@ -51,20 +52,14 @@ class Captions(TypedDict):
 
 
 class Images(NamedTuple):
-    """One split: float32 ``features`` (n, ·), and (5 n) tokenised ``captions``, grouped by image."""
+    """A split: float32 ``features`` (n, ·), 5 n tokenised ``captions``, grouped by image, and its files' SHA-256."""
 
-    features: np.ndarray
+    features: Array
     captions: list[Tokens]
-
-
-class Captioned(NamedTuple):
-    """The splits ``train``, ``dev`` and ``test``, and the SHA-256 of every file."""
-
-    splits: dict[str, Images]
     checksums: dict[str, str]
 
 
-def read_captions(folder: Path, least: int = 0) -> Captioned:
+def read_captions(folder: Path, least: int = 0) -> dict[str, Images]:
     """Read ``train``, ``dev`` and ``test``, each an ``.npz`` and a ``.jsonl`` (see ``docs/retrieval.md``).
 
     InputError if a file is missing or malformed, the two files of a split do not match, or ``train`` has no more than
@@ -72,26 +67,24 @@ def read_captions(folder: Path, least: int = 0) -> Captioned:
     """
     splits = {}
     for split in SPLITS:
-        features, names = _read_features(folder / f"{split}.npz")
-        splits[split] = Images(features, _read_texts(folder / f"{split}.jsonl", names))
+        files = (folder / f"{split}.npz", folder / f"{split}.jsonl")
+        features, names = _read_features(files[0])
+        splits[split] = Images(features, _read_texts(files[1], names), {file.name: file_hash(file) for file in files})
         first = splits["train"].features.shape[1]
         if features.shape[1] != first:
             raise InputError(f"{folder / split}.npz: features has {features.shape[1]} columns, those of train {first}")
     if len(splits["train"].captions) <= least:
         raise InputError(f"{folder / 'train.jsonl'}: fewer than {least + 1} captions: give more images")
-    files = [f"{split}.{ending}" for split in SPLITS for ending in ("npz", "jsonl")]
-    return Captioned(splits, {file: file_hash(folder / file) for file in files})
+    return splits
 
 
-def _read_features(path: Path) -> tuple[np.ndarray, list[str]]:
+def _read_features(path: Path) -> tuple[Array, list[str]]:
     features, names = read_arrays(path, ("features", "images"))
     if features.ndim != 2 or features.dtype.kind != "f" or not features.size:
         raise InputError(f"{path}: features is {features.dtype} of shape {features.shape}, not floats (images, size)")
     if names.shape != (len(features),) or names.dtype.kind not in "Uiu":
-        raise InputError(
-            f"{path}: images is {names.dtype} of shape {names.shape}, not one name or number for each "
-            f"of {len(features)} rows of features"
-        )
+        expected = f"one name or number for each of {len(features)} rows of features"
+        raise InputError(f"{path}: images is {names.dtype} of shape {names.shape}, not {expected}")
     features = features.astype(np.float32)
     bad = np.flatnonzero(~np.isfinite(features).all(axis=1))
     if len(bad):
@@ -187,19 +180,17 @@ def ranking_loss(images: Tensor, captions: Tensor, other_images: Tensor, other_c
     return (MARGIN - pair + wrong_caption).clamp(min=0).sum() + (MARGIN - pair + wrong_image).clamp(min=0).sum()
 
 
-def image_ranks(scores: np.ndarray) -> Ranks:
-    """Rank of each image's best own caption among all captions, from (n, p) scores; five captions per image in turn."""
-    n = len(scores)
-    own = scores.reshape(n, n, CAPTIONS)[np.arange(n), np.arange(n)]
+def fold_ranks(scores: Array) -> dict[str, Ranks]:
+    """Ranks by direction, from (n, p) scores, five captions per image in turn.
+
+    They are of each image's best own caption among all captions, and of each caption's own image among all images.
+    """
+    captions = np.arange(scores.shape[1])
+    own = scores[captions // CAPTIONS, captions].reshape(-1, CAPTIONS)
     best = own.max(axis=1, keepdims=True)
     higher, tied = Ranks.among(scores, best)
-    return Ranks(higher, tied - (own == best).sum(axis=1) + 1)
-
-
-def caption_ranks(scores: np.ndarray) -> Ranks:
-    """Rank of each caption's own image among all images; ``scores`` as in :func:`image_ranks`."""
-    captions = np.arange(scores.shape[1])
-    return Ranks.among(scores.T, scores[captions // CAPTIONS, captions][:, None])
+    of_images = Ranks(higher, tied - (own == best).sum(axis=1) + 1)
+    return dict(zip(DIRECTIONS, (of_images, Ranks.among(scores.T, own.reshape(-1, 1))), strict=True))
 
 
 def fold_means(ranks: Sequence[dict[str, Ranks]]) -> dict[str, float]:
@@ -239,8 +230,7 @@ def split_ranks(model: Projections, pairs: Pairs) -> list[dict[str, Ranks]]:
     for start in range(0, n - FOLD + 1, FOLD) or [0]:
         stop = min(start + FOLD, n)
         captions = model.captions(vectors[CAPTIONS * start : CAPTIONS * stop])
-        scores = (model.images(features[start:stop]) @ captions.T).cpu().numpy()
-        found.append(dict(zip(DIRECTIONS, (image_ranks(scores), caption_ranks(scores)), strict=True)))
+        found.append(fold_ranks((model.images(features[start:stop]) @ captions.T).cpu().numpy()))
     return found
 
 
@@ -260,9 +250,7 @@ def drawn_batches(n: int, protocol: CaptionProtocol, rng: np.random.Generator) -
         yield tuple(torch.from_numpy(each) for each in (pairs, *contrasts))
 
 
-def fit(
-    train: Pairs, dev: Pairs, protocol: CaptionProtocol, progress: Callable[[str], None] = lambda stage: None
-) -> tuple[Projections, float]:
+def fit(train: Pairs, dev: Pairs, protocol: CaptionProtocol, progress: OnStage) -> tuple[Projections, float]:
     """Train the projections; returns those with the highest sum of recalls on dev, and that sum.
 
     ``train`` has more pairs than a batch. ``progress`` is called with a description of each epoch.
@@ -297,11 +285,7 @@ def fit(
 
 
 def evaluate_captions(
-    embedder: Embedder,
-    data: Captioned,
-    protocol: CaptionProtocol = CAPTION_PROTOCOLS["senteval"],
-    trees: TaskTrees | None = None,
-    progress: Callable[[str], None] = lambda stage: None,
+    embedder: Embedder, data: dict[str, Images], protocol: CaptionProtocol, trees: TaskTrees | None, progress: OnStage
 ) -> dict[str, Any]:
     """The entry of ``results.json`` for the task; each distinct caption is encoded once.
 
@@ -309,7 +293,7 @@ def evaluate_captions(
     each stage. InputError if a caption has no trees, or vectors are not finite.
     """
     distinct: dict[Tokens, int] = {}
-    splits = data.splits.items()
+    splits = data.items()
     rows = {name: np.array([distinct.setdefault(c, len(distinct)) for c in each.captions]) for name, each in splits}
     progress(f"encoding {counted(len(distinct), 'caption')}")
     table = embedder.encode(trees.find(list(distinct), CAPTION_TASK) if trees else list(distinct))
@@ -326,7 +310,7 @@ def evaluate_captions(
         "examples": {name: len(each.captions) for name, each in splits},
         "dim": table.shape[1],
         "partial": {},
-        "data": data.checksums,
+        "data": {file: checksum for each in data.values() for file, checksum in each.checksums.items()},
     }
 
 

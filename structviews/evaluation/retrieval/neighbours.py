@@ -16,8 +16,7 @@ from structviews.errors import InputError
 from structviews.runtime.arrays import Array, starts_of
 from structviews.runtime.terminal import Table
 
-CHUNK_BYTES = 2**27
-"""Bytes of candidate vectors gathered at once."""
+CHUNK_BYTES = 2**27  # of candidate vectors gathered at once
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,11 +45,9 @@ class Passages:
         texts = [sentence.tokens for sentence in self.sentences]
         trials = neighbour_trials(self.documents, self.positions, texts, size=candidates, seed=SEED)
         if len(np.unique(trials.documents)) < 2:
-            raise InputError(
-                f"all {len(trials.anchors):,} sentences to ask about ({self.chosen}) are in one document, and "
-                "intervals need two: give another --corpus or a larger --max-sentences, "
-                "or train with a larger --held-out"
-            )
+            asked = f"all {len(trials.anchors):,} sentences to ask about ({self.chosen})"
+            remedy = "give another --corpus or a larger --max-sentences, or train with a larger --held-out"
+            raise InputError(f"{asked} are in one document, and intervals need two: {remedy}")
         return trials
 
 

@@ -1,6 +1,6 @@
 """Compare two runs on the same test examples, with significance tests."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +18,15 @@ NOTES = (
     "Holm: p corrected for all rows, bold below 0.05",
     FIXED_MODELS,
 )
+# Task, name of the score, difference, and p adjusted by Holm's method.
+Compared = tuple[str, str, Difference, float]
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Comparison of two runs, score by score."""
+def compare_runs(first: Path, second: Path) -> tuple[list[Compared], list[str]]:
+    """Paired test of two runs' own results on every task that both have: each score; and notes.
 
-    rows: list[tuple[str, str, Difference, float]]  # task, name of the score, difference, p adjusted by Holm's method
-    notes: list[str]  # explanation of the numbers, and what could not be compared
-
-
-def compare_runs(first: Path, second: Path) -> Comparison:
-    """Paired test of two runs' own results on every task that both have.
-
-    InputError if there is none, or they differ in protocol or data.
+    The notes explain the numbers, and name what could not be compared. InputError if there is no such task, or the runs
+    differ in protocol or data.
     """
     results: list[dict[str, Any]] = []
     for run in (first, second):
@@ -44,25 +39,20 @@ def compare_runs(first: Path, second: Path) -> Comparison:
     protocols = [result.get("protocol", {}) for result in results]
     if differing := _differing(*protocols):
         one, other = (protocol.get(differing) for protocol in protocols)
-        values = "" if isinstance(one, dict) or isinstance(other, dict) else f" {one!r} and {other!r}"
-        raise InputError(
-            f"{pair}: scored by different protocols ({differing}{values}); evaluate both by the same protocol"
-        )
+        how = differing if isinstance(one, dict) or isinstance(other, dict) else f"{differing} {one!r} and {other!r}"
+        raise InputError(f"{pair}: scored by different protocols ({how}); evaluate both by the same protocol")
     both = in_order([task for task in results[0]["tasks"] if task in results[1]["tasks"]])
     if not both:
         raise InputError(f"{pair}: no task in common; evaluate both on the same tasks")
     for task in both:
         if file := _differing(*(result["tasks"][task].get("data", {}) for result in results)):
-            raise InputError(
-                f"{pair}: {task} was scored on different data ({file} differs); evaluate both with the same folder"
-            )
+            what = f"{task} was scored on different data ({file} differs)"
+            raise InputError(f"{pair}: {what}; evaluate both with the same folder")
     predictions = [load_predictions(run, result) for run, result in zip((first, second), results, strict=True)]
     tasks = [task for task in both if all(task in each for each in predictions)]
     if not tasks:
-        raise InputError(
-            f"{pair}: no task with predictions of both; "
-            f"run: structviews eval {first} {second} --senteval DIR --tasks {','.join(both)}"
-        )
+        command = f"structviews eval {first} {second} --senteval DIR --tasks {','.join(both)}"
+        raise InputError(f"{pair}: no task with predictions of both; run: {command}")
     differences = []
     for task in tasks:
         tested = [each[task] for each in predictions]
@@ -80,7 +70,7 @@ def compare_runs(first: Path, second: Path) -> Comparison:
         if left_out := [task for task in result["tasks"] if task not in tasks]:
             notes.append(f"{run}: not compared: {', '.join(left_out)}; one of the runs has no score or no predictions")
     rows = [(task, score, each, p) for (task, score, each), p in zip(differences, adjusted, strict=True)]
-    return Comparison(rows, notes + partial_notes(results, tasks))
+    return rows, notes + partial_notes(results, tasks)
 
 
 def _differing(first: dict[str, Any], second: dict[str, Any]) -> str:
@@ -88,10 +78,10 @@ def _differing(first: dict[str, Any], second: dict[str, Any]) -> str:
     return next((key for key in {**first, **second} if first.get(key) != second.get(key)), "")
 
 
-def as_rich(comparison: Comparison) -> Table:
+def as_rich(rows: Sequence[Compared]) -> Table:
     """The comparison as a terminal table."""
     table = number_table(["task", "score"], ["A", "B", "A - B", "95 % interval", "p", "Holm"])
-    for task, score, each, p in comparison.rows:
+    for task, score, each, p in rows:
         by = factor(score)
         table.add_row(task, score, f"{by * each.first:.1f}", f"{by * each.second:.1f}", *each.cells(by, p))
     return table

@@ -15,8 +15,7 @@ from structviews.views import VIEWS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
-# The narrowest colour scale, in points.
-SCALE = 10
+SCALE = 10  # the narrowest colour scale, in points
 SCALE_NOTE = (
     f"Each colour scale spans at least {SCALE} points and twice the widest 95 % interval of its scores, so that a "
     "difference within chance looks small."
@@ -32,12 +31,8 @@ class Matrix:
     values: np.ndarray  # (V, V), in the units of the table, NaN where no run has the pair
     texts: list[list[str]]  # (V, V), as printed
     interval: float  # width of the widest 95 % interval of the scores, 0 if none is known
+    n_pairs: int  # pairs with a score
     notes: list[str]  # explanation of the numbers, and what is not in the matrix
-
-    @property
-    def n_pairs(self) -> int:
-        """Number of pairs with a score."""
-        return int(np.isfinite(self.values[np.triu_indices(len(self.views))]).sum())
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -85,7 +80,7 @@ def view_matrix(runs: Sequence[Path], task: str) -> Matrix:
     notes = score_table(runs, tasks=[task]).legend
     if left_out:
         notes.append(f"not in the matrix (not two views, or no score): {', '.join(left_out)}")
-    return Matrix(task, names, values, texts, widest, notes)
+    return Matrix(task, names, values, texts, widest, len(pairs), notes)
 
 
 def as_rich(matrix: Matrix) -> Table:

@@ -21,8 +21,9 @@ LEVELS = (2.5, 97.5)
 RESAMPLES_AT_ONCE = 250
 
 FIXED_MODELS = "the intervals are for these two trained models; they do not include the variance between training seeds"
-# One data set's predictions (n,) and its gold classes or scores (n,).
+# One data set's predictions (n,) and its gold classes or scores (n,); and those of a task's data sets.
 Tested = tuple[np.ndarray, np.ndarray]
+Parts = Mapping[str, Tested]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,27 +87,25 @@ def _means_of_documents(values: Sequence[ArrayLike], documents: ArrayLike) -> np
     return np.concatenate([np.stack([each.mean() for each in trials])[None], *drawn]).T
 
 
-def score_intervals(scores: Sequence[str], tested: Mapping[str, Tested]) -> dict[str, list[float]]:
+def score_intervals(scores: Sequence[str], tested: Parts) -> dict[str, list[float]]:
     """95 % intervals ``[low, high]`` of a task's scores, named as in ``results.json``, over its test examples.
 
     Percentiles of the bootstrap (Efron and Tibshirani, 1993, ch. 13); examples of each data set are drawn separately.
     The trained classifier is fixed: variance from training examples or seeds is not included. Draws with an undefined
     correlation are skipped.
     """
-    found = _bootstrap(scores, [_Outcomes.of([predicted], gold) for predicted, gold in tested.values()])
+    found = _bootstrap(scores, [_Outcomes([predicted], gold) for predicted, gold in tested.values()])
     return {name: [float(end) for end in np.nanpercentile(values[0, 1:], LEVELS)] for name, values in found.items()}
 
 
-def paired_differences(
-    scores: Sequence[str], first: Mapping[str, Tested], second: Mapping[str, Tested]
-) -> dict[str, Difference]:
+def paired_differences(scores: Sequence[str], first: Parts, second: Parts) -> dict[str, Difference]:
     """Paired bootstrap test of two systems on the same test examples, in the same order, for each score.
 
     Both systems are scored on the same draws; p is twice the share of draws in which the difference is 0 or has the
     opposite sign, so p < 0.05 if the interval excludes 0 (Efron and Tibshirani, 1993, ch. 13 and 15; Koehn, 2004, for
     systems' scores). With 2,000 draws, p is at least 0.001.
     """
-    outcomes = [_Outcomes.of([first[name][0], second[name][0]], gold) for name, (_, gold) in first.items()]
+    outcomes = [_Outcomes([first[name][0], second[name][0]], gold) for name, (_, gold) in first.items()]
     return {name: _difference(*values) for name, values in _bootstrap(scores, outcomes).items()}
 
 
@@ -127,18 +126,15 @@ def holm(ps: Sequence[float]) -> list[float]:
     return adjusted.tolist()
 
 
-@dataclass(frozen=True)
 class _Outcomes:
-    """The distinct combinations of predictions and gold target in a data set; classification tasks have few."""
+    """The distinct combinations of predictions and gold target in a data set; classification tasks have few.
 
-    systems: np.ndarray  # (k, u) predictions of each system
-    gold: np.ndarray  # (u,)
-    counts: np.ndarray  # (u,) number of examples with each combination
+    Predictions ``systems`` (k, u) of each system, ``gold`` (u,), and ``counts`` (u,), the examples with each.
+    """
 
-    @classmethod
-    def of(cls, systems: Sequence[np.ndarray], gold: np.ndarray) -> "_Outcomes":
-        rows, counts = np.unique(np.array([*systems, gold], dtype=np.float64), axis=1, return_counts=True)
-        return cls(rows[:-1], rows[-1], counts)
+    def __init__(self, systems: Sequence[np.ndarray], gold: np.ndarray) -> None:
+        rows, self.counts = np.unique(np.array([*systems, gold], dtype=np.float64), axis=1, return_counts=True)
+        self.systems, self.gold = rows[:-1], rows[-1]
 
 
 def _draws(counts: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:

@@ -35,30 +35,25 @@ def papers() -> dict[str, dict[str, str]]:
 
 @cache
 def published() -> list[Published]:
-    """All numbers, in the order of the file."""
-    return [
-        Published(table["paper"], table["table"], row["row"], *_labels(table, row, i), text, table.get("study", False))
-        for table in _content()["tables"]
-        for row in table["rows"]
-        for i, text in enumerate(row["figures"].split())
-        if text != "-" and _labels(table, row, i)[0]
-    ]
-
-
-def _labels(table: dict[str, Any], row: dict[str, str], column: int) -> tuple[str, str, str]:
-    """Model, corpus and measure; a table has models in rows and measures in columns, or vice versa."""
-    if "models" in table:
-        model, _, corpus = table["models"][column].partition("; ")
-        return model, corpus, row["measure"]
-    return row["model"], row.get("corpus", table.get("corpus", "")), table["measures"][column]
+    """All numbers, in the order of the file; a table has models in rows and measures in columns, or vice versa."""
+    found = []
+    for table in _content()["tables"]:
+        for row in table["rows"]:
+            place = table["paper"], table["table"], row["row"]
+            for i, text in enumerate(row["figures"].split()):
+                if "models" in table:
+                    (model, _, corpus), measure = table["models"][i].partition("; "), row["measure"]
+                else:
+                    model, corpus = row["model"], row.get("corpus", table.get("corpus", ""))
+                    measure = table["measures"][i]
+                if text != "-" and model:
+                    found.append(Published(*place, model, corpus, measure, text, table.get("study", False)))
+    return found
 
 
 @cache
 def _content() -> dict[str, Any]:
     return tomllib.loads(files("structviews.evaluation.scores").joinpath("published.toml").read_text(encoding="utf-8"))
-
-
-BINARY = ("MR", "CR", "SUBJ", "MPQA", "TREC")
 
 
 class Mean(NamedTuple):
@@ -83,14 +78,14 @@ class Mean(NamedTuple):
 SENTEVAL = Mean(
     "SentEval mean",
     "mean of 7 tasks, the scores of MRPC and of SICK-R averaged first, squared errors as 100 - 100 mse",
-    dict.fromkeys(BINARY, ("accuracy",)) | {"MRPC": ("accuracy", "f1"), "SICK-R": ("pearson", "spearman", "mse")},
+    dict.fromkeys(("MR", "CR", "SUBJ", "MPQA", "TREC"), ("accuracy",))
+    | {"MRPC": ("accuracy", "f1"), "SICK-R": ("pearson", "spearman", "mse")},
 )
 # SimCSE (Gao et al., 2021), table 5, and those who follow it.
-YEARS = ("STS12", "STS13", "STS14", "STS15", "STS16")
 STS = Mean(
     "STS mean",
     "mean of Spearman's correlations x 100 of STS12 to STS16, STS-B and SICK-R by the protocol simcse",
-    dict.fromkeys((*YEARS, "STS-B", "SICK-R"), ("spearman all",)),
+    dict.fromkeys(("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"), ("spearman all",)),
 )
 TRANSFER = Mean(
     "transfer mean",

@@ -13,10 +13,8 @@ from structviews.runtime.wording import as_text
 
 PUBLISHED = "published"
 MARKS = "bold: best of the runs; underlined: within the 95 % interval of the best"
-# Most task columns side by side on a page.
-ABREAST = 10
-# Tables with more rows than this need small print to fit a page.
-LONG = 40
+ABREAST = 10  # most task columns side by side on a page
+LONG = 40  # tables with more rows than this need small print to fit a page
 
 
 def as_rich(table: ScoreTable, width: int) -> list[RichTable]:
@@ -24,9 +22,9 @@ def as_rich(table: ScoreTable, width: int) -> list[RichTable]:
     rows = [table.header, *(row.texts for row in (*table.runs, *table.published))]
     widths = [max(map(len, column)) + 3 for column in zip(*rows, strict=True)]
     widths[0] = min(widths[0], width // 3)  # long run names may wrap
-    fixed = range(table.n_fixed)
+    fixed = range(len(table.labels))
     parts: list[list[int]] = [[]]
-    for column in range(table.n_fixed, len(table.header)):
+    for column in range(len(table.labels), len(table.header)):
         if parts[-1] and sum(widths[i] for i in (*fixed, *parts[-1], column)) + 1 > width:
             parts.append([])
         parts[-1].append(column)
@@ -85,7 +83,7 @@ def has_marks(table: ScoreTable) -> bool:
 
 def _columns(table: ScoreTable, tasks: Sequence[int]) -> tuple[list[str], list[Row]]:
     """The header of a part of the table, and the published rows that have a score in it."""
-    names = [*table.header[: table.n_fixed], *(table.tasks[i] for i in tasks)]
+    names = [*table.labels, *(table.tasks[i] for i in tasks)]
     return names, [row for row in table.published if any(row.cells[i].figures for i in tasks)]
 
 

@@ -15,15 +15,11 @@ from structviews.runtime.files import writing
 from structviews.runtime.seals import read_arrays, read_head, write_arrays
 
 FORMAT = 1
-# In the description of vectors, see ``Embedder.description``.
-HALF = "bf16"
-# Of the digest of data in a signature.
-DIGITS = 8
+HALF = "bf16"  # in the description of vectors, see ``Embedder.description``
 # The task of structviews tasks captions, whose scores are kept with those of eval.
 CAPTION_TASK = "COCO"
 PREDICTED, GOLD, SEPARATOR = "predicted", "gold", "/"
-# Seconds to wait for another process that adds its scores.
-PATIENCE = 60
+PATIENCE = 60  # seconds to wait for another process that adds its scores
 REMEDY = "remove the file and evaluate again"
 # A new entry of retrieval.json replaces an earlier one that is equal in these fields.
 IDENTITY = ("task", "data", "representation", "settings")
@@ -126,7 +122,7 @@ def signature(results: Mapping[str, Any], tasks: Sequence[str]) -> str:
     words = results.get("representation", "vector").split(", ")
     versions = dict.fromkeys(entry.get("versions", {}).get("structviews", "unknown") for entry in entries)
     parts = {
-        "data": checksum({task: results["tasks"][task].get("data", {}) for task in tasks})[:DIGITS],
+        "data": checksum({task: results["tasks"][task].get("data", {}) for task in tasks})[:8],
         "protocol": results.get("protocol", {}).get("name", "senteval"),
         "scores": ", ".join(shown),
         "precision": HALF if HALF in words else "fp32",

@@ -1,6 +1,7 @@
 """The score table: one row per run, one column per task; and the rows of papers."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_HALF_UP, Decimal
@@ -26,8 +27,6 @@ BEST, TIE = "best", "tie"
 # Marks of published means that are not quite those of SentEval's data sets.
 WEIGHTED, WITH_SMT, ALL_PAIRS = "†", "‡", "§"
 SMT_NOTE = f"{WITH_SMT}: with the SMT set of 2013, which SentEval lacks"
-FIXED = ("run", "views", "dim")
-COUNT = "n"
 SEEDS = "runs that differ only in their seed share a row: mean ± sample standard deviation over n runs"
 INTERVALS = "[low, high]: 95 % bootstrap interval over the test examples; for several runs, the mean of their intervals"
 Scored = tuple[Path, dict[str, Any] | None]
@@ -41,9 +40,7 @@ MEANINGS = {
     ("PAWS-X",): "average precision x 100 of the cosine",
 }
 # What the numbers of similarity tasks are by a protocol that learns nothing.
-OF_COSINES = (
-    "rows by simcse: Spearman x 100 of cosines over all pairs of a year, and of STS-B's and SICK-R's test pairs"
-)
+COSINES = "rows by simcse: Spearman x 100 of cosines over all pairs of a year, and of STS-B's and SICK-R's test pairs"
 
 
 @dataclass(frozen=True)
@@ -85,21 +82,17 @@ class Row:
 class ScoreTable:
     """Scores of several runs, ready to print; ``-`` for a missing score, ``*`` after one on part of a task."""
 
-    header: list[str]  # run, views, dimensions, number of runs if any row has several, tasks, means of tasks
+    labels: list[str]  # run, views, dimensions, and number of runs if any row has several
+    tasks: list[str]  # names of the columns of scores: tasks, then means of tasks
     runs: list[Row]  # one per run and representation, or per group of runs that differ only in their seed
     published: list[Row]  # from papers
     legend: list[str]  # explanation of the numbers
     notes: list[str]  # the reason for each missing score
 
     @property
-    def n_fixed(self) -> int:
-        """Number of columns before the tasks."""
-        return len(FIXED) + (self.header[len(FIXED) :][:1] == [COUNT])
-
-    @property
-    def tasks(self) -> list[str]:
-        """Names of the columns of scores."""
-        return self.header[self.n_fixed :]
+    def header(self) -> list[str]:
+        """Names of all columns."""
+        return [*self.labels, *self.tasks]
 
     @property
     def scored_tasks(self) -> list[str]:
@@ -126,14 +119,14 @@ def score_table(
     tasks = [name for name in tasks if name not in {each.name for each in MEANS}]
     groups = _by_settings(scored)
     counted = any(len(group) > 1 for group in groups)
-    means = [mean for mean in MEANS if not runs or any(_mean_of(mean, result) is not None for result in results)]
+    means = [mean for mean in MEANS if not runs or any(_mean_entry(mean, result) for result in results)]
     means = [mean for mean in means if mean.parts.keys() <= set(tasks)]
     rows = [_row(group, tasks, means, intervals, counted) for group in groups]
     wanted = published_rows(tasks, means) if published else {}
     from_papers = {key: row for key, row in wanted.items() if published in (True, key[1])}
     learnt = [result for result in results if _protocol(result) != SIMCSE.name]
     legend = meanings([name for name in tasks if any(name in result["tasks"] for result in learnt)])
-    legend += [OF_COSINES] if len(learnt) < len(results) else []
+    legend += [COSINES] if len(learnt) < len(results) else []
     found = [(name, result["tasks"].get(name, {}).get("chance")) for name in tasks for result in results]
     if by_chance := [f"{name} {chance:.1f}" for name, chance in found if chance is not None]:
         legend.append(f"an arbitrary choice has {', '.join(dict.fromkeys(by_chance))}")
@@ -145,10 +138,10 @@ def score_table(
     legend += partial_notes(results, tasks)
     legend += [*grid_end_notes(results, tasks), *_published_legend([paper for paper, _ in from_papers])]
     legend += [f"signature of {', '.join(names)}: {line}" for line, names in _signatures(scored, tasks).items()]
-    notes = dict.fromkeys(note for run, result in scored for note in _notes(run, result, results, tasks))
-    header = [*FIXED, *[COUNT] * counted, *tasks, *(mean.name for mean in means)]
+    notes = dict.fromkeys(note for each in scored for note in _notes(each, results, tasks))
+    labels, columns = ["run", "views", "dim", *["n"] * counted], [*tasks, *(mean.name for mean in means)]
     published_runs = [Row((*row.labels, *[""] * counted), row.cells) for row in from_papers.values()]
-    return ScoreTable(header, _marked(rows), published_runs, list(dict.fromkeys(legend)), list(notes))
+    return ScoreTable(labels, columns, _marked(rows), published_runs, list(dict.fromkeys(legend)), list(notes))
 
 
 def in_order(tasks: Collection[str]) -> list[str]:
@@ -170,9 +163,6 @@ def meanings(tasks: Sequence[str]) -> list[str]:
         if there := [name for name in names if name in tasks]:
             found.append(f"{', '.join(there)} {meaning}")
     return ["; ".join(found)] if found else []
-
-
-# Rows of runs.
 
 
 def _protocol(result: dict[str, Any]) -> str:
@@ -224,12 +214,11 @@ def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
         text = json.dumps(settings, sort_keys=True, default=str)
         if result:
             variants.setdefault(text, _variant(result))
-        key = (text, *(_variant(result) if result else variants.get(text, ())))
-        if seed is None or seed in seeds.setdefault(key, []):  # no seed, or a repeated one: a row of its own
-            groups[run, len(groups)] = [(run, result)]
-        else:
-            seeds[key].append(seed)
-            groups.setdefault(key, []).append((run, result))
+        key: tuple[Any, ...] = (text, *(_variant(result) if result else variants.get(text, ())))
+        if seed is None or seed in seeds.get(key, ()):  # no seed, or a repeated one: a row of its own
+            key = (run, len(groups))
+        seeds.setdefault(key, []).append(seed)
+        groups.setdefault(key, []).append((run, result))
     order = {run: number for number, (run, _) in reversed(list(enumerate(scored)))}
     ordered = [sorted(group, key=lambda each: order[each[0]]) for group in groups.values()]
     return sorted(ordered, key=lambda group: order[group[0][0]])
@@ -248,14 +237,15 @@ def _row(group: Sequence[Scored], tasks: Sequence[str], means: Sequence[Mean], i
     views = ",".join(run_views(run)) + " (random)" * (run_kind(run) == "random")
     size = [str(len(group))] if counted else []
     labels = (_row_name(name, first), views, "/".join(dict.fromkeys(dims)) or MISSING, *size)
-    results = [result for _, result in group]
-    cells = [_cell(task, results, intervals) for task in tasks] + [_mean_cell(mean, results) for mean in means]
-    return Row(labels, tuple(cells))
+    results = [result or {"tasks": {}} for _, result in group]
+    columns = [[result["tasks"].get(task) for result in results] for task in tasks]
+    columns += [[_mean_entry(mean, result) for result in results] for mean in means]
+    return Row(labels, tuple(_cell(entries, intervals) for entries in columns))
 
 
-def _cell(task: str, results: Sequence[dict[str, Any] | None], intervals: bool) -> Cell:
+def _cell(of_runs: Sequence[dict[str, Any] | None], intervals: bool) -> Cell:
     """The score, or mean and deviation over several runs, with the number of runs if some have no score."""
-    entries = [result["tasks"][task] for result in results if result and task in result["tasks"]]
+    entries = [entry for entry in of_runs if entry]
     if not entries:
         return Cell()
     figures = []
@@ -267,31 +257,22 @@ def _cell(task: str, results: Sequence[dict[str, Any] | None], intervals: bool) 
         text = f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
         text += f" [{ends[0]:.1f}, {ends[1]:.1f}]" if intervals and ends else ""
         figures.append(Figure(fmean(values), text, (ends[0], ends[1]) if ends else None))
-    few = f" ({len(entries)})" if len(entries) < len(results) else ""
+    few = f" ({len(entries)})" if len(entries) < len(of_runs) else ""
     smt = WITH_SMT * all(SMT in entry.get("sets", ()) for entry in entries)
     return Cell(tuple(figures), PARTIAL * any(entry["partial"] for entry in entries) + smt + few)
 
 
-def _mean_of(mean: Mean, result: dict[str, Any] | None) -> float | None:
-    """A run's mean of several tasks; None if it lacks a score."""
+def _mean_entry(mean: Mean, result: dict[str, Any]) -> dict[str, Any] | None:
+    """A run's mean of several tasks, as the entry of one; None if it lacks a score."""
     scores = {
         f"{task} {name}": value if name in ("accuracy", "f1") else 100 * value
-        for task, entry in (result["tasks"] if result else {}).items()
+        for task, entry in result["tasks"].items()
         for name, value in entry["scores"].items()
     }
-    return mean.of(scores)
-
-
-def _mean_cell(mean: Mean, results: Sequence[dict[str, Any] | None]) -> Cell:
-    """The mean of several tasks, or mean and deviation of those of several runs."""
-    found = [(value, result) for result in results if result and (value := _mean_of(mean, result)) is not None]
-    if not found:
-        return Cell()
-    values = [value for value, _ in found]
-    text = f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
-    partial = any(result["tasks"][task]["partial"] for _, result in found for task in mean.parts)
-    few = f" ({len(values)})" if len(values) < len(results) else ""
-    return Cell((Figure(fmean(values), text),), PARTIAL * partial + few)
+    value = mean.of(scores)
+    if value is None:
+        return None
+    return {"scores": {"accuracy": value}, "partial": any(result["tasks"][task]["partial"] for task in mean.parts)}
 
 
 def _marked(rows: Sequence[Row]) -> list[Row]:
@@ -315,10 +296,9 @@ def _marked_column(cells: Sequence[Cell]) -> list[Cell]:
     return [Cell(tuple(map(marked, cell.figures, best)), cell.suffix) if cell in whole else cell for cell in cells]
 
 
-def _notes(
-    run: Path, result: dict[str, Any] | None, results: Sequence[dict[str, Any]], tasks: Sequence[str]
-) -> list[str]:
+def _notes(scored: Scored, results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> list[str]:
     """Reasons why one run lacks scores that some result by the same protocol has, or says why not."""
+    run, result = scored
     name = run.resolve().name
     if not result:
         return [f"{name}: this model has not been evaluated; run: structviews eval {typed(run)} --senteval DIR"]
@@ -354,17 +334,13 @@ def grid_end_notes(results: Sequence[dict[str, Any]], tasks: Sequence[str]) -> l
         where = []
         for name in tasks:
             entries = [result["tasks"].get(name, {}) for result in results if _protocol(result) == protocol]
-            ends = [entry["at_grid_end"] for entry in entries if entry.get("at_grid_end")]
-            choices = sum(each["choices"] for each in ends)
-            counts = {end: sum(each[end] for each in ends) for end in ("first", "last")}
-            where += [f"{name} the {end} in {count:,} of {choices:,}" for end, count in counts.items() if count]
+            ends = sum((Counter(entry.get("at_grid_end")) for entry in entries), Counter[str]())
+            counts = [(end, ends[end]) for end in ("first", "last") if ends[end]]
+            where += [f"{name} the {end} in {count:,} of {ends['choices']:,}" for end, count in counts]
         if where:
             about = "strength chosen at an end of its grid, beyond which it may be better"
             notes.append(f"{protocol}: {about}: {', '.join(where)}")
     return notes
-
-
-# Rows of papers.
 
 
 def published_rows(tasks: Sequence[str], means: Sequence[Mean] = ()) -> dict[tuple[str, str], Row]:

@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 from torch import Tensor
 
 from structviews.errors import InputError
-from structviews.evaluation.senteval.protocols.protocol import Blocks, Choice, Classifier, Fitted, Select
+from structviews.evaluation.senteval.protocols.protocol import Blocks, Classifier, Fitted, Grid, Plan, Select
 from structviews.runtime.device import best_device, to_tensor
 from structviews.runtime.wording import counted
 
@@ -34,63 +34,6 @@ class Part:
     train: np.ndarray  # in the order that the epochs' permutations refer to
     dev: np.ndarray  # in one block
     drawn: int = 0  # length of the permutation that divided the two, drawn before those of the epochs; 0: none
-
-
-@dataclass(frozen=True)
-class AdamClassifier(Classifier):
-    """SentEval's torch classifier; strengths are Adam's weight decay (L2, on the intercept too).
-
-    As there, each member starts from the same seed: equal initial weights, and for parts of equal size the same
-    permutations. So parts of equal size are trained in step, with all their penalties, as batched products.
-    """
-
-    seed: int  # of the initial weights and the permutations
-    epochs: int = 4  # between two evaluations on dev
-    last: int = 200  # training ends at the first evaluation after more epochs than these
-
-    @property
-    def rounds(self) -> int:
-        """The most evaluations."""
-        return self.last // self.epochs + 1
-
-    def fit(
-        self, features: Blocks, labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float], select: Select
-    ) -> Fitted:
-        """Train the members of all inner splits; the final ones once their penalty is selected.
-
-        A final fit is trained on 95 % of its examples and stopped by the rest, which the first permutation chooses.
-        With a development set it is the inner fit again.
-        """
-        blocks = _Blocks(features, labels)
-        inner = [fold for choice in planned for fold in choice.inner]
-        table = torch.tensor(grid, dtype=torch.float32)
-        fits = fit_softmaxes(blocks, [Part(*fold) for fold in inner], table.expand(len(inner), -1), self)
-        tested = [blocks.logits(test, *fit).argmax(-1) for (_, test), fit in zip(inner, fits, strict=True)]
-        selected = select([classes.cpu().numpy() for classes in tested])
-        if len(inner) > 1:
-            parts = [self.divided(choice.train) for choice in planned]
-            fits, selected = fit_softmaxes(blocks, parts, table[list(selected), None], self), [0] * len(planned)
-        logits = [blocks.logits(choice.test, *fits[i])[selected[i]] for i, choice in enumerate(planned)]
-        return [log_softmax(each.cpu().double().numpy(), axis=1) for each in logits], 0
-
-    def divided(self, rows: np.ndarray) -> Part:
-        """Divide rows (n,) into those to train on and those that decide when to stop; InputError if too few."""
-        dev = int(DEV_SHARE * len(rows))
-        if not dev:
-            few = counted(len(rows), "training example")
-            raise InputError(f"{few}: too few to set aside {DEV_SHARE:.0%}, by which training stops; use more")
-        permuted = rows[np.random.RandomState(self.seed).permutation(len(rows))]
-        return Part(permuted[dev:], permuted[:dev], len(rows))
-
-    def describe(self) -> dict[str, Any]:
-        apart = counted(self.epochs, "epoch")
-        return {
-            "classifier": "linear layer and softmax",
-            "penalty": "L2 on the weights and the intercept, as Adam's weight decay, which is the grid",
-            "solver": f"Adam (0.001), mean log loss of batches of {BATCH}, float32",
-            "stopping": f"at the {MISSES}th evaluation without gain, of at most {self.rounds}, {apart} apart; the "
-            f"final fit's on {DEV_SHARE:.0%} of its training examples, unless there is a development set",
-        }
 
 
 class _Blocks:
@@ -117,62 +60,106 @@ class _Blocks:
         return flat.view(len(rows), *intercepts.shape).transpose(0, 1)
 
 
-def fit_softmaxes(
-    blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, classifier: AdamClassifier
-) -> list[tuple[Tensor, Tensor]]:
-    """For each part and penalty (P, S), the weights (K, d) and intercepts (K,) that are best on its dev rows.
+@dataclass(frozen=True)
+class AdamClassifier(Classifier):
+    """SentEval's torch classifier; strengths are Adam's weight decay (L2, on the intercept too).
 
-    Parts that share their permutations are trained in step, as many as ``STEP_ELEMENTS`` allows.
+    As there, each member starts from the same seed: equal initial weights, and for parts of equal size the same
+    permutations. So parts of equal size are trained in step, with all their penalties, as batched products.
     """
-    alike: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for i, part in enumerate(parts):
-        alike[len(part.train), part.drawn].append(i)
-    touched = BATCH * blocks.width + 4 * penalties.shape[1] * blocks.classes * blocks.width
-    size = max(1, STEP_ELEMENTS[blocks.device.type] // touched)
-    found: dict[int, tuple[Tensor, Tensor]] = {}
-    for numbers in alike.values():
-        for start in range(0, len(numbers), size):
-            some = numbers[start : start + size]
-            best = _fit_in_step(blocks, [parts[i] for i in some], penalties[some].to(blocks.device), classifier)
-            found |= dict(zip(some, best, strict=True))
-    return [found[i] for i in range(len(parts))]
 
+    seed: int  # of the initial weights and the permutations
+    epochs: int = 4  # between two evaluations on dev
+    rounds: int = 51  # the most evaluations: to the first after more than 200 epochs
 
-def _fit_in_step(
-    blocks: _Blocks, parts: Sequence[Part], penalties: Tensor, classifier: AdamClassifier
-) -> list[tuple[Tensor, Tensor]]:
-    """The same for G parts of equal size; a part whose members have all stopped drops out."""
-    layers = _Layers(blocks, penalties, classifier.seed)
-    table, start = blocks.of(parts[0].train)
-    rows = torch.from_numpy(np.stack([part.train for part in parts]) - start).to(blocks.device)
-    goals = torch.nn.functional.one_hot(blocks.labels[start : start + len(table)], blocks.classes).float()  # (n, K)
-    best = [torch.empty_like(each) for each in (layers.weights, layers.intercepts)]
-    scores = torch.full(best[0].shape[:2], -1, device=blocks.device)  # numbers of correct predictions
-    misses = torch.zeros_like(scores)
-    running = torch.arange(len(parts), device=blocks.device)
-    draws = np.random.RandomState(classifier.seed)
-    if parts[0].drawn:
-        draws.permutation(parts[0].drawn)
-    for _ in range(classifier.rounds):
-        for _ in range(classifier.epochs):
-            order = torch.from_numpy(draws.permutation(rows.shape[1])).to(blocks.device)
-            shuffled = rows[:, order]
-            for batch in zip(shuffled.split(BATCH, 1), goals[shuffled].split(BATCH, 1), strict=True):
-                layers.learn(table, *batch)
-        correct = torch.stack([layers.correct(blocks, i, parts[g].dev) for i, g in enumerate(running.tolist())])
-        better = (correct > scores[running]) & (misses[running] < MISSES)
-        part, member = better.nonzero(as_tuple=True)
-        for values, now in zip(best, (layers.weights, layers.intercepts), strict=True):
-            values[running[part], member] = now[part, member]
-        scores[running[part], member] = correct[part, member]
-        misses[running] += ~better
-        going = (misses[running] < MISSES).any(1)
-        if not going.all():
-            running, rows = running[going], rows[going]
-            layers.keep(going)
-        if not len(running):
-            break
-    return list(zip(*best, strict=True))
+    def fit(self, features: Blocks, labels: np.ndarray, planned: Plan, grid: Grid, select: Select) -> Fitted:
+        """Train the members of all inner splits; the final ones once their penalty is selected.
+
+        A final fit is trained on 95 % of its examples and stopped by the rest, which the first permutation chooses.
+        With a development set it is the inner fit again.
+        """
+        blocks = _Blocks(features, labels)
+        inner = [fold for choice in planned for fold in choice.inner]
+        table = torch.tensor(grid, dtype=torch.float32)
+        fits = self.fit_softmaxes(blocks, [Part(*fold) for fold in inner], table.expand(len(inner), -1))
+        tested = [blocks.logits(test, *fit).argmax(-1) for (_, test), fit in zip(inner, fits, strict=True)]
+        selected = select([classes.cpu().numpy() for classes in tested])
+        if len(inner) > 1:
+            parts = [self.divided(choice.train) for choice in planned]
+            fits, selected = self.fit_softmaxes(blocks, parts, table[list(selected), None]), [0] * len(planned)
+        logits = [blocks.logits(choice.test, *fits[i])[selected[i]] for i, choice in enumerate(planned)]
+        return [log_softmax(each.cpu().double().numpy(), axis=1) for each in logits], 0
+
+    def divided(self, rows: np.ndarray) -> Part:
+        """Divide rows (n,) into those to train on and those that decide when to stop; InputError if too few."""
+        dev = int(DEV_SHARE * len(rows))
+        if not dev:
+            few = counted(len(rows), "training example")
+            raise InputError(f"{few}: too few to set aside {DEV_SHARE:.0%}, by which training stops; use more")
+        permuted = rows[np.random.RandomState(self.seed).permutation(len(rows))]
+        return Part(permuted[dev:], permuted[:dev], len(rows))
+
+    def fit_softmaxes(self, blocks: _Blocks, parts: Sequence[Part], penalties: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """For each part and penalty (P, S), the weights (K, d) and intercepts (K,) that are best on its dev rows.
+
+        Parts that share their permutations are trained in step, as many as ``STEP_ELEMENTS`` allows.
+        """
+        alike: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for i, part in enumerate(parts):
+            alike[len(part.train), part.drawn].append(i)
+        touched = BATCH * blocks.width + 4 * penalties.shape[1] * blocks.classes * blocks.width
+        size = max(1, STEP_ELEMENTS[blocks.device.type] // touched)
+        found: dict[int, tuple[Tensor, Tensor]] = {}
+        for numbers in alike.values():
+            for start in range(0, len(numbers), size):
+                some = numbers[start : start + size]
+                best = self._fit_in_step(blocks, [parts[i] for i in some], penalties[some].to(blocks.device))
+                found |= dict(zip(some, best, strict=True))
+        return [found[i] for i in range(len(parts))]
+
+    def _fit_in_step(self, blocks: _Blocks, parts: Sequence[Part], penalties: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The same for G parts of equal size; a part whose members have all stopped drops out."""
+        layers = _Layers(blocks, penalties, self.seed)
+        table, start = blocks.of(parts[0].train)
+        rows = torch.from_numpy(np.stack([part.train for part in parts]) - start).to(blocks.device)
+        goals = torch.nn.functional.one_hot(blocks.labels[start : start + len(table)], blocks.classes).float()  # (n, K)
+        best = [torch.empty_like(each) for each in (layers.weights, layers.intercepts)]
+        scores = torch.full(best[0].shape[:2], -1, device=blocks.device)  # numbers of correct predictions
+        misses = torch.zeros_like(scores)
+        running = torch.arange(len(parts), device=blocks.device)
+        draws = np.random.RandomState(self.seed)
+        if parts[0].drawn:
+            draws.permutation(parts[0].drawn)
+        for _ in range(self.rounds):
+            for _ in range(self.epochs):
+                order = torch.from_numpy(draws.permutation(rows.shape[1])).to(blocks.device)
+                shuffled = rows[:, order]
+                for batch in zip(shuffled.split(BATCH, 1), goals[shuffled].split(BATCH, 1), strict=True):
+                    layers.learn(table, *batch)
+            correct = torch.stack([layers.correct(blocks, i, parts[g].dev) for i, g in enumerate(running.tolist())])
+            better = (correct > scores[running]) & (misses[running] < MISSES)
+            part, member = better.nonzero(as_tuple=True)
+            for values, now in zip(best, (layers.weights, layers.intercepts), strict=True):
+                values[running[part], member] = now[part, member]
+            scores[running[part], member] = correct[part, member]
+            misses[running] += ~better
+            going = (misses[running] < MISSES).any(1)
+            if not going.all():
+                running, rows = running[going], rows[going]
+                layers.keep(going)
+            if not len(running):
+                break
+        return list(zip(*best, strict=True))
+
+    def describe(self) -> dict[str, Any]:
+        apart = counted(self.epochs, "epoch")
+        return {
+            "classifier": "linear layer and softmax",
+            "penalty": "L2 on the weights and the intercept, as Adam's weight decay, which is the grid",
+            "solver": f"Adam (0.001), mean log loss of batches of {BATCH}, float32",
+            "stopping": f"at the {MISSES}th evaluation without gain, of at most {self.rounds}, {apart} apart; the "
+            f"final fit's on {DEV_SHARE:.0%} of its training examples, unless there is a development set",
+        }
 
 
 class _Layers:

@@ -6,6 +6,7 @@ K score columns, P problems.
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -126,7 +127,7 @@ class Rough:
         importance[chosen] = len(rows) / len(chosen)
         self.count = len(rows)
         self.gram = design.hessian(importance)
-        self.factors: dict[float, torch.Tensor] = {}
+        self.factors: dict[float, torch.Tensor] = {}  # by level, the least recently used first
         self.most = max(1, FACTOR_ELEMENTS // len(self.gram) ** 2)
         self.at_once = max(1, self.most // 2)  # strengths to solve together
         self.base = 4.0 if self.most > FEW_FACTORS else 16.0
@@ -136,19 +137,15 @@ class Rough:
         scales = (certainty / self.count).clamp_min(1e-6)
         levels = (ridge / scales).log2().div(math.log2(self.base)).round()
         for level in levels.unique().tolist():
+            factor = self.factors.pop(level, None)
+            if factor is None:
+                while len(self.factors) >= self.most:  # before the new one, which needs the memory
+                    del self.factors[next(iter(self.factors))]
+                factor = _factor(self.gram, self.base**level)
+            self.factors[level] = factor
             here = levels == level
-            result[:, here] = _solve(self.factor(level), q[:, here]) / scales[here]
+            result[:, here] = _solve(factor, q[:, here]) / scales[here]
         return result
-
-    def factor(self, level: float) -> torch.Tensor:
-        """Cholesky factor with a ridge of ``base ** level``, from a least-recently-used cache."""
-        found = self.factors.pop(level, None)
-        if found is None:
-            while len(self.factors) >= self.most:
-                del self.factors[next(iter(self.factors))]
-            found = _factor(self.gram, self.base**level)
-        self.factors[level] = found
-        return found
 
 
 class Weighted:
@@ -160,19 +157,16 @@ class Weighted:
     def __init__(self, design: Design, softmax: bool, logits: torch.Tensor, training: torch.Tensor) -> None:
         shares = logits.softmax(1) if softmax else logits.sigmoid()
         importance = shares * (1 - shares) * training[:, None]
-        self.hessians = []
+        hessians = []
         for column in importance.T:  # without the examples that have least
             ascending = column.sort().values
             least = ascending[ascending.cumsum(0) >= NEGLIGIBLE * ascending.sum()][0]
-            self.hessians.append(design.hessian(torch.where(column >= least, column, 0)))
-        self.ridge = math.nan
-        self.factors: list[torch.Tensor] = []
+            hessians.append(design.hessian(torch.where(column >= least, column, 0)))
+        self.factors = lru_cache(1)(lambda ridge: [_factor(hessian, ridge) for hessian in hessians])
 
     def __call__(self, q: torch.Tensor, certainty: torch.Tensor, ridge: torch.Tensor) -> torch.Tensor:
-        if self.ridge != float(ridge[0]):
-            self.ridge = float(ridge[0])
-            self.factors = [_factor(hessian, self.ridge) for hessian in self.hessians]
-        return torch.stack([_solve(factor, q[:, k]) for k, factor in enumerate(self.factors)], dim=1)
+        factors = self.factors(float(ridge[0]))
+        return torch.stack([_solve(factor, q[:, k]) for k, factor in enumerate(factors)], dim=1)
 
 
 def _factor(matrix: torch.Tensor, ridge: float) -> torch.Tensor:

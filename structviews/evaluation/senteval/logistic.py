@@ -17,7 +17,7 @@ from torch import Tensor
 
 from structviews.errors import InputError
 from structviews.evaluation.senteval.design import Design, Rough, Weighted
-from structviews.evaluation.senteval.protocols.protocol import Blocks, Choice, Classifier, Fitted, Select
+from structviews.evaluation.senteval.protocols.protocol import Blocks, Classifier, Fitted, Grid, Plan, Select
 from structviews.runtime.device import to_tensor
 
 TOLERANCE = 1e-7
@@ -26,6 +26,8 @@ IDLE_STEPS = 10  # this many steps without a significant gain mean that only rou
 MEMORY = 40  # L-BFGS correction pairs
 BLOCK_ELEMENTS = 1 << 26  # most numbers held for problems solved together (256 MiB)
 HESSIAN_RANGE = 4  # a Hessian also serves strengths up to this many times the one that it was calculated for
+# An approximate inverse of the Hessian.
+Inverse = Rough | Weighted
 # Weights of the last solutions, newest first, in the next one, if they lie on a constant, a line or a parabola.
 EXTRAPOLATION = ((1,), (2, -1), (3, -3, 1))
 
@@ -36,17 +38,13 @@ class LogisticClassifier(Classifier):
 
     one_vs_rest: bool  # as in liblinear, fit one classifier per class and penalise the intercept
 
-    def fit(
-        self, features: Blocks, labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float], select: Select
-    ) -> Fitted:
+    def fit(self, features: Blocks, labels: np.ndarray, planned: Plan, grid: Grid, select: Select) -> Fitted:
         """Fit all parts and strengths at once, the final ones too; see ``Classifier.fit``."""
         parts = [choice.train for choice in planned]
         inner = [fold for choice in planned for fold in choice.inner]
         if len(inner) > 1:  # a single inner part is the training part itself
             parts += [train for train, _ in inner]
-        masks = np.zeros((len(parts), len(labels)), dtype=bool)
-        for mask, part in zip(masks, parts, strict=True):
-            mask[part] = True
+        masks = np.stack([np.bincount(part, minlength=len(labels)) > 0 for part in parts])
         design = Design(features, np.any(masks, axis=0), centred=not self.one_vs_rest)
         fits = fit_logistic(design, labels, masks, grid, self.one_vs_rest)
         predictions = fits.predictions[-len(inner) :]
@@ -118,25 +116,26 @@ def fit_logistic(
     goals = goals[:, None].float() if columns == 1 else torch.nn.functional.one_hot(goals, columns).float()
     parts = to_tensor(training.T).to(device).float()
     setting = _Setting(design, goals, columns > 1 and not one_vs_rest, not one_vs_rest)
+    zero = goals.new_zeros(sum(design.shape), columns, 1)  # where to start, for any number of problems
     if len(training) == 1:
         inverse = Rough(design, parts[:, 0])
         groups = [strengths[i : i + inverse.at_once] for i in range(0, len(strengths), inverse.at_once)]
-        solved = (setting.solve(parts.expand(-1, len(some)), some, inverse, setting.zero) for some in groups)
+        solved = (setting.solve(parts.expand(-1, len(some)), some, inverse, zero) for some in groups)
         return Fits(*(np.concatenate(values)[None] for values in zip(*map(setting.arrays, solved), strict=True)))
-    path = map(setting.arrays, _path(setting, parts, strengths))
+    path = map(setting.arrays, _path(setting, parts, strengths, zero))
     return Fits(*(np.stack(values, axis=1) for values in zip(*path, strict=True)))
 
 
-def _path(setting: "_Setting", parts: Tensor, strengths: Sequence[float]) -> Iterator["Solved"]:
+def _path(setting: "_Setting", parts: Tensor, strengths: Sequence[float], zero: Tensor) -> Iterator["Solved"]:
     """All parts (n, F) solved for each strength in turn."""
     everything = parts.amax(1)
     share = float(parts.mean() / everything.mean())
-    inverse: Rough | Weighted = Rough(setting.design, everything)
+    inverse: Inverse = Rough(setting.design, everything)
     pilots: list[Tensor] = []
     offsets: list[Tensor] = []
     most = 0.0
     for strength in strengths:
-        start = _extrapolated(pilots) if pilots else setting.zero
+        start = _extrapolated(pilots) if pilots else zero
         pilot, *_ = setting.solve(everything[:, None], [strength], inverse, start)
         pilots = [pilot, *pilots][: len(EXTRAPOLATION)]
         if strength > most:
@@ -167,12 +166,7 @@ class _Setting:
     softmax: bool
     free_intercept: bool
 
-    @property
-    def zero(self) -> Tensor:
-        """The zero starting point, for any number of problems."""
-        return self.goals.new_zeros(sum(self.design.shape), self.goals.shape[1], 1)
-
-    def solve(self, training: Tensor, strengths: Sequence[float], inverse: Rough | Weighted, start: Tensor) -> Solved:
+    def solve(self, training: Tensor, strengths: Sequence[float], inverse: Inverse, start: Tensor) -> Solved:
         """Solve problems with examples ``training`` (n, P) and strengths (P,), as many at a time as memory allows."""
         (n, r), problems = self.design.shape, len(strengths)
         penalties = 1 / torch.tensor(strengths, dtype=torch.float32, device=training.device)
@@ -201,9 +195,7 @@ class _Problems:
     along the problems.
     """
 
-    def __init__(
-        self, setting: _Setting, training: Tensor, ridge: Tensor, inverse: Rough | Weighted, start: Tensor
-    ) -> None:
+    def __init__(self, setting: _Setting, training: Tensor, ridge: Tensor, inverse: Inverse, start: Tensor) -> None:
         self.design, self.softmax = setting.design, setting.softmax
         self.goals, self.signs = setting.goals[..., None], 1 - 2 * setting.goals[..., None]
         self.training, self.ridge, self.inverse = training[:, None], ridge, inverse

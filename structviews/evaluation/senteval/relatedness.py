@@ -10,6 +10,7 @@ from scipy.stats import pearsonr, spearmanr
 from structviews.errors import InputError
 from structviews.runtime.device import best_device, to_tensor
 
+BySplit = dict[str, np.ndarray]
 CLASSES = 5
 RATE, BETAS, EPSILON = 1e-3, (0.9, 0.999), 1e-8  # Adam's
 
@@ -47,11 +48,7 @@ KIROS_RELATEDNESS = RelatednessTraining("cross-entropy", 128, False, 100, 1, 100
 
 
 def fit_relatedness(
-    features: dict[str, np.ndarray],
-    scores: dict[str, np.ndarray],
-    order: np.ndarray,
-    seed: int,
-    training: RelatednessTraining = SENTEVAL_RELATEDNESS,
+    features: BySplit, scores: BySplit, order: np.ndarray, seed: int, training: RelatednessTraining
 ) -> tuple[float, np.ndarray]:
     """Fit a softmax layer to soft labels; a pair's score is the expected class.
 

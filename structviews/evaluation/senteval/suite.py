@@ -26,7 +26,7 @@ from structviews.encoding.sentence_vectors import EncodeBlocks, saved
 from structviews.encoding.word_limit import DEFAULT_LIMIT, WordLimit, one_warning
 from structviews.errors import InputError
 from structviews.evaluation.scores.intervals import score_intervals
-from structviews.evaluation.scores.results import FORMAT, Predictions, results_name, save_results
+from structviews.evaluation.scores.results import FORMAT, results_name, save_results
 from structviews.evaluation.senteval.protocols import PROTOCOLS
 from structviews.evaluation.senteval.protocols.builtin_protocols import SENTEVAL
 from structviews.evaluation.senteval.protocols.protocol import Protocol, Vectors
@@ -35,17 +35,17 @@ from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.evaluation.senteval.tasks.finding import known_tasks, read_task
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.runs.which_vectors import FITTED_ON
-from structviews.runtime.terminal import rate_bar
+from structviews.runtime.terminal import Bar
 from structviews.runtime.wording import counted
 
 Encode = Callable[[list[Tokens]], np.ndarray]
+# Tasks, and for each other task the reason why it is not among them.
+Chosen = tuple[list[Task], dict[str, str]]
 OnStage = Callable[[str], None]
-# Sentences encoded at a time.
-SENTENCES_AT_ONCE = 4096
-# The entries of the results that are keyed by task.
+SENTENCES_AT_ONCE = 4096  # most that are encoded at a time
+# The entries of the results that are keyed by task: scores, reasons for missing ones, and predictions.
 BY_TASK = ("tasks", "unavailable", "predictions")
-# Kinds of tasks that have the representation for similarity.
-BY_COSINE = ("similarity", "structure")
+BY_COSINE = ("similarity", "structure")  # kinds of tasks that have the representation for similarity
 # What scores may depend on beside the run, the data and the protocol.
 VERSIONS = {
     "structviews": __version__,
@@ -107,7 +107,7 @@ def evaluate(
     if similarity:
         encoders.append(TaskEncoder(partial(map, similarity), transductive))
     found, unavailable = read_tasks(tasks, folder, probing, allow_partial)
-    results = results_of(unavailable=unavailable, protocol=followed)
+    results = results_of(followed, unavailable=unavailable)
     for each in evaluate_each(encoders, found, followed, progress):
         results |= {key: results[key] | value if key in BY_TASK else value for key, value in each.items()}
     return results
@@ -115,8 +115,8 @@ def evaluate(
 
 def read_tasks(
     names: Sequence[str], folder: Path | None, probing: Path | None = None, allow_partial: bool = False
-) -> tuple[list[Task], dict[str, str]]:
-    """The tasks that can be read, and for each other task the reason why not; see ``evaluate``."""
+) -> Chosen:
+    """The tasks that can be read; see ``evaluate``."""
     names = known_tasks(names, folder, probing)
     if folder is not None and not Path(folder).is_dir():
         raise InputError(f"{folder}: no such folder; give the one with SentEval's MR/, SICK/, STS/ and so on")
@@ -129,10 +129,8 @@ def read_tasks(
     return found, unavailable
 
 
-def covered_tasks(
-    tasks: Sequence[Task], unavailable: Mapping[str, str], protocol: Protocol
-) -> tuple[list[Task], dict[str, str]]:
-    """The tasks that a protocol covers, InputError if none; and for each other one the reason, after those given."""
+def covered_tasks(tasks: Sequence[Task], unavailable: Mapping[str, str], protocol: Protocol) -> Chosen:
+    """The tasks that a protocol covers, InputError if none; and the reasons, after those given."""
     covered = [task for task in tasks if protocol.covers(task)]
     others = [task.name for task in tasks if not protocol.covers(task)]
     reason = f"the protocol {protocol.name} does not cover it"
@@ -161,7 +159,7 @@ def evaluate_each(
         try:
             scored = score_task(task, members, protocol)
         except InputError as error:
-            yield results_of(unavailable={task.name: f"{task.name}: {error}"}, protocol=protocol)
+            yield results_of(protocol, unavailable={task.name: f"{task.name}: {error}"})
             continue
         seconds = {"encoding": round(encoding, 2), "scoring": round(time.perf_counter() - start, 2)}
         tested = {part: (values, task.splits[part].targets) for part, values in scored.pop("predictions").items()}
@@ -175,7 +173,7 @@ def evaluate_each(
             "seconds": seconds,
             "versions": VERSIONS,
         }
-        yield results_of({task.name: entry}, predictions={task.name: tested}, protocol=protocol) | {"dim": dim}
+        yield results_of(protocol, tasks={task.name: entry}, predictions={task.name: tested}) | {"dim": dim}
 
 
 def by_encoder(tasks: Sequence[Task], encoders: int) -> list[list[Task]]:
@@ -186,15 +184,9 @@ def by_encoder(tasks: Sequence[Task], encoders: int) -> list[list[Task]]:
     return parts
 
 
-def results_of(
-    tasks: dict[str, Any] | None = None,
-    unavailable: dict[str, str] | None = None,
-    predictions: Predictions | None = None,
-    protocol: Protocol = SENTEVAL,
-) -> dict[str, Any]:
-    """Task entries, reasons for missing ones, and predictions, in the form that ``save_results`` takes."""
-    by_task = {"tasks": tasks or {}, "unavailable": unavailable or {}, "predictions": predictions or {}}
-    return {"format": FORMAT, "protocol": protocol.describe(), **by_task}
+def results_of(protocol: Protocol = SENTEVAL, **by_task: dict[str, Any]) -> dict[str, Any]:
+    """What is known of each task, by an entry of ``BY_TASK``, in the form that ``save_results`` takes."""
+    return {"format": FORMAT, "protocol": protocol.describe(), **{entry: {} for entry in BY_TASK}, **by_task}
 
 
 def task_vectors(
@@ -260,10 +252,8 @@ def _checked(task: str, sentences: list[Tokens], vectors: np.ndarray) -> np.ndar
     bad = np.flatnonzero(~np.isfinite(table).all(axis=1))
     if len(bad):
         sentence = " ".join(sentences[bad[0]])
-        raise InputError(
-            f"{task}: {len(bad)} of {len(table)} vectors contain NaN or infinite numbers, the first for "
-            f"{sentence[:60]!r}; train the run again with a lower --lr"
-        )
+        what = f"{len(bad)} of {len(table)} vectors contain NaN or infinite numbers, the first for {sentence[:60]!r}"
+        raise InputError(f"{task}: {what}; train the run again with a lower --lr")
     return table
 
 
@@ -327,7 +317,7 @@ def score_run(
             # Save after each task, so that an interruption loses at most one.
             save_results(run, results | vectors, file)
             yield bool(results["tasks"])
-    save_results(run, results_of(unavailable=unavailable, protocol=protocol) | vectors, file)
+    save_results(run, results_of(protocol, unavailable=unavailable) | vectors, file)
 
 
 def score_with_bar(
@@ -335,16 +325,15 @@ def score_with_bar(
 ) -> int:
     """Score a run with a bar on the console; how many of the tasks now have a score. See ``score_run``."""
     n_scored = done = 0
-    with rate_bar(console, run.name, "tasks", percent=False, steady=False) as bar, one_warning():
+    with Bar(console, run.name, "tasks", percent=False, steady=False) as bar, one_warning():
 
         def show(stage: str) -> None:
             bar(done, len(tasks))
             bar.stage(stage)
 
         bar.stage("loading")
-        for has_score in score_run(run, tasks, unavailable, progress=show, **options):
+        for done, has_score in enumerate(score_run(run, tasks, unavailable, progress=show, **options), 1):
             n_scored += has_score
-            done += 1
             bar(done, len(tasks), note="")
     return n_scored
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from structviews.evaluation.senteval.task_trees import TaskTrees
 from structviews.training.loop import train
 
 OBJECTS = 30
+evaluate_captions = partial(captions.evaluate_captions, trees=None, progress=lambda stage: None)
 
 
 class Bag:
@@ -66,9 +68,9 @@ def folder(tmp_path, rng):
 def test_files_are_read_in_their_order(folder):
     data = captions.read_captions(folder)
     lines = [json.loads(line) for line in (folder / "dev.jsonl").read_text().splitlines()]
-    assert data.splits["dev"].captions == [tuple(text.split()) for line in lines for text in line["captions"][:5]]
-    assert data.splits["dev"].features.dtype == np.float32
-    np.testing.assert_array_equal(data.splits["dev"].features, np.load(folder / "dev.npz")["features"])
+    assert data["dev"].captions == [tuple(text.split()) for line in lines for text in line["captions"][:5]]
+    assert data["dev"].features.dtype == np.float32
+    np.testing.assert_array_equal(data["dev"].features, np.load(folder / "dev.npz")["features"])
     assert "train.jsonl: fewer than 801 captions" in refused(captions.read_captions, folder, 800)
 
 
@@ -122,13 +124,13 @@ def test_ranks_are_those_of_sorted_lists():
     sorted_rows = [np.argsort(-row).tolist() for row in scores]
     by_image = [min(row.index(5 * i + c) for c in range(5)) for i, row in enumerate(sorted_rows)]
     by_caption = [np.argsort(-scores[:, c]).tolist().index(c // 5) for c in range(35)]
-    assert captions.image_ranks(scores).higher.tolist() == by_image
-    assert captions.caption_ranks(scores).higher.tolist() == by_caption
-    assert set(captions.image_ranks(scores).tied) == set(captions.caption_ranks(scores).tied) == {1}
+    of_images, of_captions = (captions.fold_ranks(scores)[way] for way in DIRECTIONS)
+    assert (of_images.higher.tolist(), of_captions.higher.tolist()) == (by_image, by_caption)
+    assert set(of_images.tied) == set(of_captions.tied) == {1}
     assert max(by_image) > 0
-    alike = np.ones((20, 100))
-    assert captions.caption_ranks(alike).recalled(1).mean() == pytest.approx(1 / 20)
-    assert captions.image_ranks(alike).tied.tolist() == [1 + 95] * 20  # an image's own captions count once
+    of_images, of_captions = (captions.fold_ranks(np.ones((20, 100)))[way] for way in DIRECTIONS)
+    assert of_captions.recalled(1).mean() == pytest.approx(1 / 20)
+    assert of_images.tied.tolist() == [1 + 95] * 20  # an image's own captions count once
 
 
 def test_scores_are_means_over_folds(small):
@@ -186,25 +188,25 @@ def test_kiros_first_weights_are_uniform():
 @pytest.mark.parametrize("name", ["senteval", "kiros"])
 def test_maps_are_learnt(folder, small, name):
     data, bag = captions.read_captions(folder), Bag()
-    entry = captions.evaluate_captions(bag, data, small[name])
+    entry = evaluate_captions(bag, data, small[name])
     assert entry["protocol"]["name"] == name
     assert len(bag.seen) == len(set(bag.seen))
     assert entry["scores"]["image to text R@1"] > 40  # chance is 5
     assert entry["scores"]["text to image R@10"] > 85  # chance is 50
     assert entry["protocol"]["folds"] == 2
     assert entry["examples"] == {"train": 800, "dev": 200, "test": 225}
-    assert captions.evaluate_captions(Bag(), data, small[name]) == entry
+    assert evaluate_captions(Bag(), data, small[name]) == entry
     # Captions of other images: nothing to learn, and nothing leaks.
     rng = np.random.default_rng(0)
-    for images in data.splits.values():
+    for images in data.values():
         images.captions[:] = [images.captions[i] for i in rng.permutation(len(images.captions))]
-    assert captions.evaluate_captions(bag, data, small[name])["scores"]["text to image R@1"] < 15
+    assert evaluate_captions(bag, data, small[name])["scores"]["text to image R@1"] < 15
 
 
 @pytest.fixture
 def pairs(folder):
     """The training pairs, and those of dev."""
-    splits = captions.read_captions(folder).splits
+    splits = captions.read_captions(folder)
     found = (splits[name] for name in ("train", "dev"))
     return [Pairs(torch.from_numpy(each.features), torch.from_numpy(Bag().encode(each.captions))) for each in found]
 
@@ -222,7 +224,7 @@ def test_kiros_looks_at_dev_after_so_many_updates_and_at_the_end_and_never_stops
     monkeypatch.setattr(captions, "fold_means", lambda _: seen.append(len(updates)) or {"R@1": -1.0})
     loss = captions.ranking_loss
     monkeypatch.setattr(captions, "ranking_loss", lambda *vectors: updates.append(vectors) or loss(*vectors))
-    captions.fit(*pairs, small["kiros"])
+    captions.fit(*pairs, small["kiros"], [].append)
     assert seen == [*range(40, 15 * 25, 40), 15 * 25]
     # Images as they are, captions scaled to length 1.
     assert (updates[0][0].norm(dim=1) - 1).abs().max() > 0.1
@@ -233,7 +235,7 @@ def test_kiros_looks_at_dev_after_so_many_updates_and_at_the_end_and_never_stops
 def test_the_command_adds_to_the_results(folder, tmp_path, command, does):
     run = train(small_config(topic_corpus(tmp_path / "x.parsed"), tmp_path / "run", ("dep", "avg"), steps=2))
     data = captions.read_captions(folder)
-    distinct = sorted({caption for each in data.splits.values() for caption in each.captions})
+    distinct = sorted({caption for each in data.values() for caption in each.captions})
     rows = [Row(0, i, i + 1, random_trees(list(caption))) for i, caption in enumerate(distinct)]
     parsed = write_corpus(tmp_path / "captions.parsed", rows, shard_size=1000)
     for flags in ((), ("--protocol", "kiros")):
@@ -246,7 +248,7 @@ def test_the_command_adds_to_the_results(folder, tmp_path, command, does):
     kiros = load_results(run, "results.kiros.json")
     assert (kiros["protocol"]["name"], kiros["flags"]) == ("kiros", " --protocol kiros")
     unit = Embedder.load(run).with_representation(normalise=True)
-    expected = captions.evaluate_captions(unit, data, CAPTION_PROTOCOLS["kiros"], TaskTrees(parsed))
+    expected = evaluate_captions(unit, data, CAPTION_PROTOCOLS["kiros"], trees=TaskTrees(parsed))
     assert kiros["tasks"]["COCO"]["scores"] == expected["scores"]
     said = fails(command, tmp_path, "tasks", "captions", run, "--images", folder, "--protocol", "kirros")
     assert "unknown protocol 'kirros' (did you mean kiros?): choose one of" in said

@@ -35,8 +35,7 @@ def make_run(root, name, tasks=("MR", "STS14"), wrong=40):
 
 def test_each_task_has_its_difference_interval_and_p(tmp_path, does):
     first, second = make_run(tmp_path, "a", wrong=20), make_run(tmp_path, "b", wrong=60)
-    found = compare_runs(first, second)
-    (task, score, each, adjusted), (*sts, other, less) = found.rows
+    (task, score, each, adjusted), (*sts, other, less) = compare_runs(first, second)[0]
     assert (task, score, each.first, each.second) == ("MR", "accuracy", 95.0, 85.0)
     assert each.low < 10 < each.high
     assert each.p == pytest.approx(2 / 2001)  # all 40 examples on which they differ are in favour of the first
@@ -49,7 +48,7 @@ def test_each_task_has_its_difference_interval_and_p(tmp_path, does):
     shown = does("compare", first, second)
     assert all(text in shown for text in ("+10.0", "0.001", "Holm"))
     assert "…" not in shown
-    (_, _, turned, _), *_ = compare_runs(second, first).rows
+    (_, _, turned, _), *_ = compare_runs(second, first)[0]
     assert [turned.low, turned.high] == pytest.approx([-each.high, -each.low], abs=0.3)
 
 
@@ -70,8 +69,8 @@ def test_what_cannot_be_compared_is_named_or_refused_in_one_line(tmp_path, monke
             compare_runs(first, second)
         (second / "results.json").write_text(before)
     assert "nowhere: not a run" in refused(compare_runs, first, tmp_path / "nowhere")
-    found = compare_runs(first, make_run(tmp_path, "c", tasks=["MR"]))
-    assert [row[0] for row in found.rows] == ["MR"]
-    assert any(f"{first}: not compared: STS14" in note for note in found.notes)
+    rows, notes = compare_runs(first, make_run(tmp_path, "c", tasks=["MR"]))
+    assert [row[0] for row in rows] == ["MR"]
+    assert any(f"{first}: not compared: STS14" in note for note in notes)
     monkeypatch.setitem(GOLD, "MR", 1 - GOLD["MR"])
     assert "MR was scored on different examples" in refused(compare_runs, first, make_run(tmp_path, "d"))

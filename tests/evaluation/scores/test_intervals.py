@@ -33,7 +33,7 @@ def grades(rng, n=60, noise=1.0):
 def test_every_score_of_every_draw_is_that_of_the_drawn_examples(names, make, monkeypatch):
     monkeypatch.setattr(intervals, "RESAMPLES", 260)  # more than one block
     predicted, gold = make(np.random.default_rng(0))
-    outcomes = intervals._Outcomes.of([predicted], gold)
+    outcomes = intervals._Outcomes([predicted], gold)
     found = intervals._bootstrap(names, [outcomes])
     counts = np.concatenate([weights for (weights,) in intervals._draws([outcomes.counts])]).astype(int)
     assert (counts.sum(1) == len(gold)).all()
@@ -45,7 +45,7 @@ def test_every_score_of_every_draw_is_that_of_the_drawn_examples(names, make, mo
 def test_aggregates_over_data_sets():
     rng = np.random.default_rng(2)
     tested = {"a": grades(rng, 40), "b": grades(rng, 120, 2.0)}
-    outcomes = [intervals._Outcomes.of([predicted], gold) for predicted, gold in tested.values()]
+    outcomes = [intervals._Outcomes([predicted], gold) for predicted, gold in tested.values()]
     r, rho = ([SLOW[kind](*pair) for pair in tested.values()] for kind in ("pearson", "spearman"))
     together = [np.concatenate(column) for column in zip(*tested.values(), strict=True)]
     expected = {

@@ -1,7 +1,8 @@
-"""The table: rows, missing scores, intervals, marks and published rows, in each format; the matrix of views."""
+"""The table: rows, missing scores, intervals, marks, published rows, signatures; each format; the matrix of views."""
 
 import io
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
@@ -13,8 +14,9 @@ from shell import refused
 
 from structviews.evaluation.scores import heatmap
 from structviews.evaluation.scores.rendering import as_latex, as_markdown, as_rich, html_table
-from structviews.evaluation.scores.results import CAPTION_TASK
+from structviews.evaluation.scores.results import CAPTION_TASK, load_results, save_results, signature
 from structviews.evaluation.scores.tables import BEST, TIE, score_table
+from structviews.evaluation.senteval.suite import evaluate
 from structviews.runs.config import TrainConfig
 from structviews.runs.folder import model_checksum
 from structviews.runs.settings_file import Parsed, save_config
@@ -332,3 +334,39 @@ def test_the_flags_of_the_table_command(with_intervals, tmp_path, command, does)
         assert (tmp_path / name).read_bytes().startswith(start)
     # The same picture in every run.
     assert (tmp_path / "heat.svg").read_bytes() == (tmp_path / "again.svg").read_bytes()
+
+
+def scored_task(data="a", version="0.1", **scores):
+    return {"scores": scores, "data": {"file": data}, "versions": {"structviews": version}, "partial": {}}
+
+
+def test_scores_of_equal_signatures_can_be_compared():
+    base = {"tasks": {"MR": scored_task(accuracy=70.0)}, "protocol": {"name": "senteval"}, "representation": "mean, l2"}
+    line = signature(base, ["MR"])
+    assert line.startswith("MR|data:")
+    assert line.endswith("|protocol:senteval|scores:accuracy|precision:fp32|vectors:mean, l2|structviews:0.1")
+    assert signature({**base, "tasks": {"MR": scored_task(accuracy=1.0)}}, ["MR"]) == line
+    others = [
+        {**base, "tasks": {"MR": scored_task(data="b", accuracy=70.0)}},
+        {**base, "tasks": {"MR": scored_task(version="0.2", accuracy=70.0)}},
+        {**base, "protocol": {"name": "kiros"}},
+        {**base, "representation": "mean, l2, bf16"},
+        {**base, "representation": "mean"},
+    ]
+    assert len({line, *(signature(other, ["MR"]) for other in others)}) == 6
+    assert "|precision:bf16|vectors:mean, l2|" in signature(others[3], ["MR"])
+    both = {**base, "tasks": {"MR": scored_task(accuracy=1.0), "SICK-R": scored_task(pearson=0.5, spearman=0.4)}}
+    assert signature(both, ["MR", "SICK-R"]).startswith("2 tasks|data:")
+    assert "|scores:accuracy, pearson|" in signature(both, ["MR", "SICK-R"])
+
+
+def test_every_table_and_entry_has_a_signature(run, folder, encode, tmp_path):
+    runs = [shutil.copytree(run, tmp_path / name) for name in ("x", "y", "z")]
+    for each, protocol in zip(runs, ("senteval", "senteval", "simcse"), strict=True):
+        save_results(each, evaluate(encode, ["STS12", "STS-B"], folder, protocol=protocol, allow_partial=True))
+    for task, found in load_results(runs[0])["tasks"].items():
+        assert found["signature"] == signature(load_results(runs[0]), [task])
+    lines = [line for line in score_table(runs).legend if line.startswith("signature of")]
+    assert [line.partition(":")[0] for line in lines] == ["signature of x, y", "signature of z"]
+    assert "|scores:pearson, pearson mean|" in lines[0]
+    assert "protocol:simcse|scores:spearman all|" in lines[1]

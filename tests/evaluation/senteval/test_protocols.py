@@ -27,8 +27,6 @@ from structviews.evaluation.senteval.tasks.finding import read_task, task_names
 from structviews.evaluation.senteval.tasks.reading import Examples, Task
 
 TORCH = AdamClassifier(1111)
-# Two evaluations of the torch classifier instead of 51, for tests of many fits.
-FEW = 4
 PENALTIES = [1e-5, 1.0]  # more different than those of the protocol
 LOW, HIGH, KIROS_GRID = ([2.0**t for t in range(*ends)] for ends in ((-2, 4), (-1, 6), (0, 9)))
 
@@ -120,13 +118,13 @@ class PlainClassifier:
 
 
 class PlainTorch(PlainSentEval):
-    """The same with its torch classifier, of fewer rounds."""
+    """The same with its torch classifier, of two evaluations instead of 51."""
 
     grids = (PENALTIES, PENALTIES)
     spread = 3.0
 
     def logits(self, features, labels, test, strength, dev=None):
-        plain = PlainClassifier(features.shape[1], labels.max() + 1, strength, FEW).fit(features, labels, dev)
+        plain = PlainClassifier(features.shape[1], labels.max() + 1, strength, most=4).fit(features, labels, dev)
         return log_softmax(plain.logits(test), axis=1)
 
 
@@ -160,7 +158,7 @@ class PlainKiros(PlainSentEval):
 
 
 GRIDS = dict.fromkeys(SENTEVAL_TORCH.grids, tuple(PENALTIES))
-FEW_ROUNDS = replace(SENTEVAL_TORCH, classifier=AdamClassifier(1111, last=FEW), grids=GRIDS)
+FEW_ROUNDS = replace(SENTEVAL_TORCH, classifier=AdamClassifier(1111, rounds=2), grids=GRIDS)
 PROTOCOLS_OF = [(PlainSentEval(), SENTEVAL), (PlainTorch(), FEW_ROUNDS), (PlainKiros(), KIROS)]
 
 
@@ -258,7 +256,6 @@ def test_the_development_set_chooses(plain, protocol):
 
 
 def test_training_for_snli_is_short():
-    assert SENTEVAL_TORCH.grids["all"] == (1e-5, 1e-4, 1e-3, 1e-2)
     task, vectors, train, dev, (test, _) = three_splits()
     plain = PlainClassifier(6, 3, 1e-9, most=15, each=1).fit(*train, dev)
     result = score_task(replace(task, name="SNLI"), vectors, SENTEVAL_TORCH)
@@ -302,7 +299,8 @@ def test_an_ensemble_of_relatedness_models_and_of_cosines(folder, rng):
     gold = {split: examples.targets for split, examples in task.splits.items()}
     order = senteval_order(task.splits["train"])
     features = [{split: pair_features(*pair) for split, pair in vectors.items()} for vectors in members]
-    devs, logs = zip(*(fit_relatedness(each, gold, order, 1111) for each in features), strict=True)
+    fitted = [fit_relatedness(each, gold, order, 1111, SENTEVAL.relatedness) for each in features]
+    devs, logs = zip(*fitted, strict=True)
     weights = np.array(devs) / sum(devs)
     shares = np.exp(log_softmax(np.tensordot(weights, logs, 1), axis=1))
     np.testing.assert_allclose(result["predictions"]["test"], shares @ np.arange(1, 6), rtol=1e-5)
@@ -344,13 +342,8 @@ def test_the_protocol_of_simcse_is_spearman_over_all_pairs_and_learns_nothing(fo
     results = evaluate(encode, tasks, folder, protocol="simcse", allow_partial=True)
     own = evaluate(encode, ["STS12", "STS-B-cos", "SICK14"], folder, allow_partial=True)
     for task, other in zip(tasks, ("STS12", "STS-B-cos", "SICK14"), strict=True):
-        entry = results["tasks"][task]
-        assert entry["scores"] == {"spearman all": own["tasks"][other]["scores"]["spearman all"]}
-        low, high = entry["intervals"]["spearman all"]
-        assert low <= entry["scores"]["spearman all"] <= high
+        assert results["tasks"][task]["scores"] == {"spearman all": own["tasks"][other]["scores"]["spearman all"]}
     assert list(results["tasks"]["STS-B"]["examples"]) == ["test"]
-    cosines, gold = (np.concatenate(each) for each in zip(*results["predictions"]["STS12"].values(), strict=True))
-    assert results["tasks"]["STS12"]["scores"]["spearman all"] == pytest.approx(spearmanr(cosines, gold)[0])
     said = refused(covered_tasks, [read_task("MR", folder, True)], {}, PROTOCOLS["simcse"])
     assert "MR: the protocol simcse does not cover it" in said
 
@@ -440,7 +433,7 @@ def test_members_are_those_of_the_plain_loop(classes, elements, monkeypatch):
     state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
     x, y = np.concatenate([first, second]), np.concatenate([one, other])
     blocks = adam_classifier._Blocks([first, second], y)
-    found = adam_classifier.fit_softmaxes(blocks, parts, penalties, TORCH)
+    found = TORCH.fit_softmaxes(blocks, parts, penalties)
     assert torch.equal(torch.get_rng_state(), state)  # the global generators are left alone
     np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)
     epochs = set()

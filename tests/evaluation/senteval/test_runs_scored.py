@@ -61,9 +61,7 @@ def test_supervised_and_similarity_tasks_get_their_own_vectors(runs, folder, doe
             assert [found["tasks"][task]["dim"] for task in ("MR", "STS12")] == dims
 
 
-def test_kiros_protocol_scales_the_vectors_of_each_encoder_and_covers_few_tasks(
-    runs, folder, tmp_path, monkeypatch, does, refusal
-):
+def test_kiros_protocol_scales_each_encoder_and_covers_few_tasks(runs, folder, tmp_path, monkeypatch, does, refusal):
     run = runs[2]
     command = ["eval", run, "--senteval", folder, "--partial", "--protocol", "kiros", "--tasks"]
     does(*command, "MR,STS12", "--save-vectors", tmp_path)

@@ -85,8 +85,7 @@ def test_kiros_protocol_scales_the_vectors_of_any_encoder(protocol, scales, fold
         return encode(sentences) * np.arange(1, len(sentences) + 1)[:, None]
 
     made = [evaluate(each, ["MRPC"], folder, protocol=protocol, allow_partial=True) for each in (encode, longer)]
-    own, of_longer = (each["tasks"]["MRPC"]["dev"] for each in made)
-    assert (own == of_longer) == scales
+    assert (made[0]["tasks"]["MRPC"]["dev"] == made[1]["tasks"]["MRPC"]["dev"]) == scales
 
 
 def test_a_task_without_a_score_is_unavailable_and_the_others_run(folder):
@@ -166,12 +165,9 @@ def test_bad_run_folders(run):
 ROWS = topic_rows(5, 5) * 2
 
 
-class Reads:
+def reads(*needs, version="1"):
     """What of an embedder the trees must suit."""
-
-    def __init__(self, *needs, parser=None):
-        self.needs = frozenset({"tokens", *needs})
-        self.parsers = [parser or RandomParser().describe()]
+    return Mock(needs={"tokens", *needs}, parsers=[RandomParser(version=version).describe()])
 
 
 @pytest.fixture
@@ -190,12 +186,12 @@ def test_sentences_are_found_in_the_order_asked_for_and_what_is_missing_is_one_l
 
 def test_trees_of_another_parser_or_kind(trees, tmp_path):
     with pytest.warns(UserWarning, match="parsed with random 1, but the run was trained on trees of random 2"):
-        trees.suit(Reads("dependency", parser=RandomParser(version="2").describe()))
+        trees.suit(reads("dependency", version="2"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        trees.suit(Reads("dependency", "constituency"))
+        trees.suit(reads("dependency", "constituency"))
     bare = replace(random_trees(["a", "b"]), left=(), right=(), labels=())
     trees = TaskTrees(write_corpus(tmp_path / "bare.parsed", [Row(0, 0, 1, bare)]))
-    trees.suit(Reads("dependency"))
-    said = refused(trees.suit, Reads("dependency", "constituency"))
+    trees.suit(reads("dependency"))
+    said = refused(trees.suit, reads("dependency", "constituency"))
     assert "bare.parsed has no constituency trees (parser random)" in said

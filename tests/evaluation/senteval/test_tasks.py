@@ -126,9 +126,7 @@ def test_probing_tasks(probing):
     path = probing / "head_distance.txt"
     path.write_text(path.read_text().replace("\t0\t", "\t10\t").replace("\t1\t", "\t2\t"))
     assert read_task("HeadDistance", None, probing=probing).splits["train"].targets[:3].tolist() == [0, 1, 1]
-
-
-def test_probing_tasks_about_pairs(probing):
+    # Of pairs, both sentences are.
     rows = [f"{part}\t{('FAR', 'NEAR')[i % 2]}\tone {i}\ttwo {i}" for part in ("tr", "va", "te") for i in range(3)]
     (probing / "tree_edit.txt").write_text("\n".join(rows))
     dev = read_task("TreeEdit", None, probing=probing).splits["dev"]
@@ -151,7 +149,7 @@ def test_folders_that_have_no_such_task(folder, probing, tmp_path, one_line):
     assert "MR.txt: MR is the name of another task; rename the file" in refused(probing_files, probing)
 
 
-TENSE, PAIRS = "past_present.txt", "tree_edit.txt"
+TENSE = "past_present.txt"
 
 
 @pytest.mark.parametrize(
@@ -172,15 +170,10 @@ TENSE, PAIRS = "past_present.txt", "tree_edit.txt"
         ("Tense", TENSE, edit(50, "te\tFUTURE\tx"), r"past_present.txt:50: label 'FUTURE' .* part 'tr'; correct it"),
         ("Tense", TENSE, lambda data: data[: data.index(b"te\t")], r"present.txt:40: no lines of part 'te'; download"),
         ("Tense", TENSE, lambda data: data.replace(b"PRES", b"PAST"), r"only one class, 'PAST'; a task needs"),
-        ("PAWS-X", "paws-x-dev.tsv", edit(3, "a\tb\tyes"), r"paws-x-dev.tsv:3: label 'yes' is not one of 0, 1; cor"),
-        ("swap_obj", "sugarcrepe++-swap_obj.tsv", edit(2, "a\tb"), r"swap_obj.tsv:2: 2 tab-separated columns, not 3"),
-        ("SemAntoNeg", "semantoneg.tsv", lambda data: data[:42], r"semantoneg.tsv:1: no examples; download"),
-        ("TreeEdit", PAIRS, edit(1, "tr\tFAR\tone"), r"tree_edit.txt:1: 3 tab-separated columns, not 4"),
     ],
 )
 def test_bad_files_are_named_with_their_line(name, file, change, message, folder, probing, one_line):
-    (probing / PAIRS).touch()
-    path = (probing if file in (TENSE, PAIRS) else folder) / file
+    path = (probing if file == TENSE else folder) / file
     if change:
         path.write_bytes(change(path.read_bytes()))
     else:

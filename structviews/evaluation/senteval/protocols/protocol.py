@@ -17,6 +17,8 @@ Vectors = tuple[np.ndarray, np.ndarray]
 Fold = tuple[np.ndarray, np.ndarray]
 # The features (n_i, d) of a task's splits; rows number the examples of all blocks, concatenated.
 Blocks = Sequence[np.ndarray]
+# Strengths, ascending.
+Grid = Sequence[float]
 # From the classes (S, t) that S strengths predict for each inner split's held-out rows, choice by choice, to each
 # choice's strength, by its position in the grid.
 Select = Callable[[list[np.ndarray]], Sequence[int]]
@@ -33,18 +35,18 @@ class Choice:
     inner: list[Fold]  # a single one has ``train`` itself
 
 
+Plan = Sequence[Choice]
+
+
 class Classifier(ABC):
     """A linear classifier with a regularisation strength."""
 
     @abstractmethod
-    def fit(
-        self, features: Blocks, labels: np.ndarray, planned: Sequence[Choice], grid: Sequence[float], select: Select
-    ) -> Fitted:
+    def fit(self, features: Blocks, labels: np.ndarray, planned: Plan, grid: Grid, select: Select) -> Fitted:
         """Fit a classifier for each strength to each inner training part, and with the selected ones to the whole.
 
         Of a task, ``features`` have all examples, ``labels`` (n,) their classes 0..K-1, and ``planned`` the train/test
-        splits. ``grid`` (S,) are the strengths, ascending; ``select`` is called once, with what the inner classifiers
-        predict.
+        splits. ``select`` is called once, with what the inner classifiers predict by the strengths of ``grid`` (S,).
         """
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """SentEval's downstream tasks: MR, CR, SUBJ, MPQA, SST and TREC on sentences; MRPC, SICK, SNLI and STS on pairs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from structviews.errors import InputError
@@ -45,8 +45,7 @@ SMT = "SMT"
 STS13_SMT = files_of("STS/STS13-en-test/STS.input.{}.txt", {SMT: 750})
 TREC = {"train": "TREC/train_5500.label", "test": "TREC/TREC_10.label"}
 SICK = {"train": "SICK/SICK_train.txt", "dev": "SICK/SICK_trial.txt", "test": "SICK/SICK_test_annotated.txt"}
-PUBLISHED |= zip(TREC.values(), (5452, 500), strict=True)
-PUBLISHED |= zip(SICK.values(), (4500, 500, 4927), strict=True)
+PUBLISHED |= zip((*TREC.values(), *SICK.values()), (5452, 500, 4500, 500, 4927), strict=True)
 
 
 def file_per_class(positive: str, negative: str, counts: tuple[int, int]) -> Reader:
@@ -84,13 +83,11 @@ def tab_separated(
     """
 
     def read(name: str, folder: TaskFolder) -> Task:
-        def rows(file: str) -> list[tuple[Any, ...]]:
-            found = []
+        def rows(file: str) -> Iterator[tuple[Any, ...]]:
             for where, row in folder.rows(file, columns, header):
                 if (text := row[target].strip()) or not gaps:
                     value = class_of(text, classes, where) if classes else score_of(text, *scores, where)
-                    found.append((*(tokens_of(row[i]) for i in sentences), value))
-            return found
+                    yield *(tokens_of(row[i]) for i in sentences), value
 
         return folder.task(name, kind, folder.splits(files, rows), **options)
 
@@ -101,12 +98,10 @@ def tab_separated(
 def sst5(name: str, folder: TaskFolder) -> Task:
     """Read the Stanford Sentiment Treebank with five classes: the label, a space, the sentence."""
 
-    def rows(file: str) -> list[tuple[Any, ...]]:
-        examples = []
+    def rows(file: str) -> Iterator[tuple[Any, ...]]:
         for where, line in folder.lines(file):
             label, _, sentence = line.strip().partition(" ")
-            examples.append((tokens_of(sentence), class_of(label, ("0", "1", "2", "3", "4"), where)))
-        return examples
+            yield tokens_of(sentence), class_of(label, ("0", "1", "2", "3", "4"), where)
 
     return folder.task(name, "classification", folder.splits(SST5, rows))
 
@@ -116,15 +111,13 @@ def trec(name: str, folder: TaskFolder) -> Task:
     """Read TREC with its six coarse classes: lines ``CLASS:subclass question``."""
     classes = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
-    def rows(file: str) -> list[tuple[Any, ...]]:
-        examples = []
+    def rows(file: str) -> Iterator[tuple[Any, ...]]:
         for where, line in folder.lines(file, "latin-1"):
             label, colon, rest = line.partition(":")
             _, space, question = rest.partition(" ")
             if not colon or not space:
                 raise InputError(f"{where}: not of the form CLASS:subclass question; fix or remove the line")
-            examples.append((tokens_of(question), class_of(label, classes, where)))
-        return examples
+            yield tokens_of(question), class_of(label, classes, where)
 
     return folder.task(name, "classification", folder.splits(TREC, rows))
 
@@ -134,15 +127,13 @@ def snli(name: str, folder: TaskFolder) -> Task:
     """Read SNLI, inference between captions, from its line-aligned files ``s1``, ``s2`` and ``labels``."""
     classes = ("entailment", "neutral", "contradiction")
 
-    def rows(file: str) -> list[tuple[Any, ...]]:
+    def rows(file: str) -> Iterator[tuple[Any, ...]]:
         files = [file.replace("/s1.", f"/{part}.") for part in ("s1", "s2", "labels")]
         first, second, labels = map(folder.lines, files)
         folder.check_aligned(file, len(first), files[1], len(second))
         folder.check_aligned(file, len(first), files[2], len(labels))
-        return [
-            (tokens_of(u), tokens_of(v), class_of(label.strip(), classes, where))
-            for (_, u), (_, v), (where, label) in zip(first, second, labels, strict=True)
-        ]
+        for (_, u), (_, v), (where, label) in zip(first, second, labels, strict=True):
+            yield tokens_of(u), tokens_of(v), class_of(label.strip(), classes, where)
 
     return folder.task(name, "classification", folder.splits(SNLI, rows), inference=True)
 
@@ -150,15 +141,13 @@ def snli(name: str, folder: TaskFolder) -> Task:
 def sts_year(name: str, folder: TaskFolder) -> Task:
     """Read the data sets of one year, pairs and scores in files of their own. Pairs without a score are skipped."""
 
-    def rows(file: str) -> list[tuple[Any, ...]]:
+    def rows(file: str) -> Iterator[tuple[Any, ...]]:
         scores = file.replace("STS.input.", "STS.gs.")
         pairs, gold = list(folder.rows(file, 2)), folder.lines(scores)
         folder.check_aligned(file, len(pairs), scores, len(gold))
-        return [
-            (tokens_of(row[0]), tokens_of(row[1]), score_of(score, 0, 5, where))
-            for (_, row), (where, score) in zip(pairs, gold, strict=True)
-            if score.strip()
-        ]
+        for (_, row), (where, score) in zip(pairs, gold, strict=True):
+            if score.strip():
+                yield tokens_of(row[0]), tokens_of(row[1]), score_of(score, 0, 5, where)
 
     also = STS13_SMT if name == "STS13" and (folder.path / STS13_SMT[SMT]).is_file() else {}
     return folder.task(name, "similarity", folder.splits(STS[name] | also, rows))
@@ -182,4 +171,4 @@ for task, reader in {
     "STS-B-cos": tab_separated("similarity", {"test": STS_B["test"]}, 7, (5, 6), 4, gaps=True),
     **dict.fromkeys(STS_SETS, sts_year),
 }.items():
-    TASKS.add(task, reader)
+    TASKS.register(task, reader)

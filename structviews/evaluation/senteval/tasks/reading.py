@@ -7,7 +7,7 @@ split them on white space. The readers here do the same: a sentence is a tuple o
 import hashlib
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -115,11 +115,11 @@ class TaskFolder:
                 end = f"{self.path / name}:{len(self.lines(name))}"
                 raise InputError(f"{end}: the file ends after {self.partial[name]}; {remedy}")
 
-    def splits(self, files: dict[str, str], rows: Callable[[str], Sequence[tuple[Any, ...]]]) -> dict[str, Examples]:
+    def splits(self, files: dict[str, str], rows: Callable[[str], Iterable[tuple[Any, ...]]]) -> dict[str, Examples]:
         """The examples of each split's file, which must be complete; ``rows`` reads a file as ``examples_of`` takes."""
         found = {}
         for split, file in files.items():
-            examples = rows(file)
+            examples = list(rows(file))
             self.check_complete(file, len(examples))
             found[split] = examples_of(examples)
         return found

@@ -47,8 +47,8 @@ def reader(
     return read
 
 
-TASKS.add("PAWS-X", reader(3, [(0, 1)], lambda row, where: class_of(row[2], ("0", "1"), where), "ap"))
+TASKS.register("PAWS-X", reader(3, [(0, 1)], lambda row, where: class_of(row[2], ("0", "1"), where), "ap"))
 for name in SUGARCREPE:
-    TASKS.add(name, reader(3, [(0, 1), (0, 2), (1, 2)], lambda row, where: 0, "accuracy"))
+    TASKS.register(name, reader(3, [(0, 1), (0, 2), (1, 2)], lambda row, where: 0, "accuracy"))
 numbered = reader(5, [(0, 1), (0, 2), (0, 3)], lambda row, where: class_of(row[4], ("0", "1", "2"), where), "accuracy")
-TASKS.add("SemAntoNeg", numbered)
+TASKS.register("SemAntoNeg", numbered)
