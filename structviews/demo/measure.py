@@ -88,7 +88,7 @@ def top_constituent_classes(sentences: Sequence[ParsedSentence]) -> Array:
     return classes[sequences.ids]
 
 
-def probe(vectors: Array, classes: Array, documents: Array) -> Probe:
+def probe(vectors: Array, classes: Array, documents: Array, folds: int = FOLDS) -> Probe:
     """Fit a logistic regression on standardised vectors and test it on other documents.
 
     Cross-validation by document: each fold is predicted by a classifier fitted on the others, so every sentence is
@@ -104,13 +104,13 @@ def probe(vectors: Array, classes: Array, documents: Array) -> Probe:
 
     if not np.isfinite(vectors).all():
         raise InputError("a sentence vector contains NaN or infinite numbers: train with a lower --lr")
-    if (found := len(np.unique(documents))) < FOLDS:
-        raise InputError(f"{found} documents are too few for {FOLDS} folds: hold out more documents")
+    if (found := len(np.unique(documents))) < folds:  # examples have fewer
+        raise InputError(f"{found} documents are too few for {folds} folds: hold out more documents")
     if len(np.unique(classes)) < 2:
         raise InputError("all sentences have the same class: a probe needs at least two; use more varied sentences")
     fitted = make_pipeline(StandardScaler(), LogisticRegression(C=STRENGTH, max_iter=1000))
     predicted = (
-        cross_val_predict(each, vectors, classes, groups=documents, cv=GroupKFold(FOLDS))
+        cross_val_predict(each, vectors, classes, groups=documents, cv=GroupKFold(folds))
         for each in (fitted, DummyClassifier(strategy="most_frequent"))
     )
     return Probe(*(proportion(each == classes, documents) for each in predicted))

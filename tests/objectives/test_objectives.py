@@ -40,7 +40,7 @@ OTHERS = [
     *(("teacher", {name: 0}) for name in ("cosine_weight", "similarity_weight")),
     ("teacher", {"pairwise_weight": 0.5}),
 ]
-every_name = pytest.mark.parametrize("name", OBJECTIVES)
+every_name = pytest.mark.parametrize("name", list(OBJECTIVES))
 every_objective = pytest.mark.parametrize(
     ("name", "settings"),
     [*((name, {}) for name in OBJECTIVES), *OTHERS],
