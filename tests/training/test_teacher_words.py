@@ -11,7 +11,7 @@ from structviews.encoding.representation import normalised
 from structviews.pretrained.sentence_models import Teacher
 from structviews.pretrained.stored_states import store_states
 from structviews.training import teacher_words
-from structviews.training.teacher_words import RIDGE, fit_ngrams, take_file, trained
+from structviews.training.teacher_words import BESIDE, RIDGE, fit_ngrams, take_file, trained
 from structviews.words.sub_words import SubWords, hashed_ngrams
 from structviews.words.vector_files import WordVectors, save_vectors
 from structviews.words.vocabulary import UNKNOWN, Vocabulary, count_words
@@ -74,7 +74,7 @@ def test_other_words_come_beside_the_teachers(corpus, teacher, tmp_path, subword
     counts = count_words(corpus)
     occurrences = np.array([counts[word] for word in words])
     own, others = (occurrences @ np.square(each).sum(axis=1) for each in (both[:, :6], further))
-    assert own == pytest.approx(others, rel=1e-4)
+    assert others == pytest.approx(BESIDE**2 * own, rel=1e-4)
 
 
 @pytest.fixture
