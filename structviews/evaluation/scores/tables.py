@@ -207,10 +207,11 @@ def _by_settings(scored: Sequence[Scored]) -> list[list[Scored]]:
     variants: dict[str, list[str]] = {}  # the representation and protocol to assume for a run without scores
     for run, result in sorted(scored, key=lambda each: each[1] is None):
         settings = read_settings(run)
-        seed = settings.get("optimisation", {}).pop("seed", None)
+        tables = {name: table for name, table in settings.items() if isinstance(table, dict)}
+        seed = tables.get("optimisation", {}).pop("seed", None)
         for table, each in TrainConfig.settings():
             if not each.compare:
-                settings.get(table, {}).pop(each.name, None)
+                tables.get(table, {}).pop(each.name, None)
         text = json.dumps(settings, sort_keys=True, default=str)
         if result:
             variants.setdefault(text, _variant(result))

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -184,6 +185,10 @@ def test_runs_that_differ_by_their_seed_are_one_row(runs, tmp_path):
     table = score_table(several)
     assert table.runs[0].texts[3:] == ["3", "72.0 ± 2.8/82.0 ± 2.8 (2)"]
     assert any(note.startswith("seq-seq-seed2: this model has not been evaluated") for note in table.notes)
+    # Scores stay those of a run whose settings were edited badly.
+    file = several[2] / "config.toml"
+    file.write_text("optimisation = 3\n" + re.sub(r"\[optimisation\]\n(.+\n)+", "", file.read_text()))
+    assert score_table(several).runs[1].texts[3:] == ["1", "74.0/84.0"]
 
 
 def test_a_mean_of_tasks_stands_behind_them_where_a_run_has_all(tmp_path):
