@@ -8,6 +8,7 @@ Shapes: n words, F features per word, S spans; the rest as in ``parsing.neural``
 
 import random
 import shutil
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -45,6 +46,8 @@ BATCH_WORDS, RATE, WARM_UP, LARGEST = 1000, 1.5e-3, 600, 5.0
 WORD_DROPOUT, LOWER_CASE = 0.2, 0.15
 # As many passes as a large treebank needs, and the steps that a small one needs.
 EPOCHS, STEPS = 20, 4000
+# Between checkpoints, beside those of finished epochs.
+SAVE_SECONDS = 300
 # The label of what silver trees have and the treebanks do not: PyTorch's, for no loss.
 IGNORED = -100
 # The rarest forms, and labels or chains of constituents, that are learnt.
@@ -181,15 +184,18 @@ def batched(examples: Sequence[Example], rng: random.Random) -> list[list[Exampl
     return found
 
 
-def loss_of(network: ParserNetwork, batch: list[Example], rng: random.Random, device: torch.device) -> Tensor:
+def loss_of(
+    network: ParserNetwork, batch: list[Example], device: torch.device, word_dropout: float = WORD_DROPOUT
+) -> Tensor:
     """Sum of the cross-entropies of tags, heads, relations and span labels, each per word, of one treebank's batch."""
     lengths = np.array([len(each.cased) for each in batch])
     inside = np.arange(lengths.max()) < lengths[:, None]
-    chosen = np.concatenate([each.lowered if rng.random() < LOWER_CASE else each.cased for each in batch])
+    lower = (torch.rand(len(batch)) < LOWER_CASE).tolist()
+    chosen = np.concatenate([each.lowered if low else each.cased for low, each in zip(lower, batch, strict=True)])
     features = torch.zeros(*inside.shape, chosen.shape[1], dtype=torch.int32)
     features[torch.from_numpy(inside)] = torch.from_numpy(chosen)
     mask = torch.from_numpy(inside).to(device)
-    states = network.encode(network.words(drop_words(features, WORD_DROPOUT).to(device)), mask)
+    states = network.encode(network.words(drop_words(features, word_dropout).to(device)), mask)
 
     def column(name: str) -> Tensor | None:
         found = [each for example in batch if (each := getattr(example, name)) is not None]
@@ -326,29 +332,33 @@ def learn(job: ParserJob, treebanks: list[Treebank], dev: list[Treebank], consol
     network.to(device)
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     start = load_state(run, network, optimiser)
-    step, half = start.step, half_precision("auto", device)
+    step, done, saved = start.step, start.batch, time.monotonic()
+    half = half_precision("auto", device)
     with Bar(console, run.name, "batches") as bar:
         for epoch in range(start.epoch, epochs):
-            torch.manual_seed(job.seed + epoch)
             rng, total = random.Random(job.seed + epoch), torch.zeros((), device=device)
             batches = [batch for part in parts[epoch] for batch in batched(part, rng)]
             rng.shuffle(batches)
             network.to(device).train()
-            for batch in batches:
+            for number, batch in enumerate(batches[done:], done + 1):
                 for group in optimiser.param_groups:
                     group["lr"] = rate_at(step, max(step + 1, n_steps))
                 optimiser.zero_grad(set_to_none=True)
                 with torch.autocast(device.type, torch.bfloat16, enabled=half):
-                    loss = loss_of(network, batch, rng, device)
+                    loss = loss_of(network, batch, device)
                 loss.backward()
                 torch.nn.utils.clip_grad_norm_(network.parameters(), LARGEST)
                 optimiser.step()
                 total += loss.detach()
                 step += 1
                 bar(step, max(step, n_steps))
+                if time.monotonic() - saved > SAVE_SECONDS:
+                    save_state(run, network, optimiser, Progress(step, epoch, number), random_state()[None])
+                    saved = time.monotonic()
             network.eval().cpu()
-            scores = f"{dev[0].name}: {listed(score(parser, dev[0].sentences))}"
-            say(console, f"epoch {epoch + 1} of {epochs}: loss {float(total) / len(batches):.3f}; {scores}")
+            loss, scores = float(total) / max(len(batches) - done, 1), listed(score(parser, dev[0].sentences))
+            say(console, f"epoch {epoch + 1} of {epochs}: loss {loss:.3f}; {dev[0].name}: {scores}")
+            done = 0
             save_state(run, network, optimiser, Progress(step, epoch + 1), random_state()[None])
     network.cpu()  # if all epochs were done before
     return parser

@@ -1,6 +1,5 @@
 """``structviews parser train``: what it learns from, what it writes, how it resumes, and what it refuses."""
 
-import random
 import signal
 from types import SimpleNamespace
 
@@ -103,15 +102,16 @@ def test_an_interrupted_training_goes_on_to_the_same_parser(files, tmp_path, mon
         return ParserJob((*files["both"], *files["other"]), files["dev"], tmp_path / name, epochs=3, **changes)
 
     train_parser(job("whole"))
-    stops = iter([False, True])
+    stops = iter(range(20))
 
-    def interrupted(*scored):
-        if next(stops):
+    def interrupted(*given):
+        if next(stops) == 5:
             signal.raise_signal(signal.SIGINT)
-        return score(*scored)
+        return loss_of(*given)
 
+    monkeypatch.setattr(parser_training, "SAVE_SECONDS", -1)  # after each step
     with monkeypatch.context() as patch:
-        patch.setattr(parser_training, "score", interrupted)
+        patch.setattr(parser_training, "loss_of", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train_parser(job("parts"))
     with pytest.raises(InputError, match="other files or settings"):
@@ -167,12 +167,13 @@ def test_the_loss_is_the_cross_entropy_of_each_choice(files):
     network = ParserNetwork(ParserConfig(*sizes, **SMALL, dropout=0.0)).double()
     featuriser = BuiltinParser(network, settings | {"config": SMALL}).featuriser
     batch = encoded(treebank.sentences[:3], settings, featuriser)
-    kept, total = random.Random(1), 0.0
+    torch.manual_seed(1)
+    lower, total = torch.rand(len(batch)) < parser_training.LOWER_CASE, 0.0
     n_words = sum(len(each.cased) for each in batch)
     network.words.form.weight.data[:] = network.words.form.weight.data[1]  # so that no word is dropped
-    for each in batch:
+    for low, each in zip(lower, batch, strict=True):
         n = len(each.cased)
-        chosen = each.lowered if kept.random() < parser_training.LOWER_CASE else each.cased
+        chosen = each.lowered if low else each.cased
         mask = torch.ones(1, n, dtype=torch.bool)
         words = network.words(torch.from_numpy(chosen)[None])
         states = network.encode(words, mask)
@@ -191,10 +192,11 @@ def test_the_loss_is_the_cross_entropy_of_each_choice(files):
             for end in range(word + 1, n + 1):
                 scores = network.spans(posts, torch.tensor([word]), torch.tensor([end]))[0]
                 total -= scores.log_softmax(0)[gold.get((word, end), 0)].item() / n_words
-    found = loss_of(network, batch, random.Random(1), torch.device("cpu"))
+    torch.manual_seed(1)
+    found = loss_of(network, batch, torch.device("cpu"))
     assert found.item() == pytest.approx(total, rel=1e-5)
     without = [each._replace(tags=None, heads=None, relations=None, spans=None) for each in batch]
-    assert loss_of(network, without, random.Random(1), torch.device("cpu")) == 0
+    assert loss_of(network, without, torch.device("cpu")) == 0
 
 
 def test_scores_of_known_errors():
