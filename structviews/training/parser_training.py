@@ -356,8 +356,8 @@ def learn(job: ParserJob, treebanks: list[Treebank], dev: list[Treebank], consol
                     save_state(run, network, optimiser, Progress(step, epoch, number), random_state()[None])
                     saved = time.monotonic()
             network.eval().cpu()
-            loss, scores = float(total) / max(len(batches) - done, 1), listed(score(parser, dev[0].sentences))
-            say(console, f"epoch {epoch + 1} of {epochs}: loss {loss:.3f}; {dev[0].name}: {scores}")
+            mean, scores = float(total) / max(len(batches) - done, 1), listed(score(parser, dev[0].sentences))
+            say(console, f"epoch {epoch + 1} of {epochs}: loss {mean:.3f}; {dev[0].name}: {scores}")
             done = 0
             save_state(run, network, optimiser, Progress(step, epoch + 1), random_state()[None])
     network.cpu()  # if all epochs were done before
