@@ -6,11 +6,12 @@
     structviews parser train ... --silver silver.parsed
 
 The teacher is the built-in network (docs/parser.md) with the transformer in place of its encoder. The transformer is
-BERT, or like it, in a folder of safetensors. Needs the extra ``transformers``.
+BERT, or like it, in a folder of safetensors. Needs the extra ``contextual``.
 """
 
 import argparse
 import random
+import sys
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
@@ -23,6 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
+from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.backends.builtin import BuiltinParser, ParserSettings
 from structviews.parsing.neural import ParserConfig, ParserNetwork
@@ -124,6 +126,7 @@ class TeacherParser(BuiltinParser):
 def load(argument: str, options: Options) -> TeacherParser:
     """The teacher in a folder, in bf16."""
     folder = Path(argument)
+    check_there(folder / SETTINGS)
     settings = parse_json((folder / SETTINGS).read_bytes(), ParserSettings, SETTINGS, "train the teacher again")
     transformer = AutoModel.from_config(AutoConfig.from_pretrained(folder))
     parser = TeacherParser.make(folder, transformer, settings, digest((folder / WEIGHTS).read_bytes()))
@@ -134,11 +137,12 @@ def load(argument: str, options: Options) -> TeacherParser:
 
 def train(model: Path, treebanks: list[Path], dev: list[Path], out: Path, epochs: int) -> None:
     """Fine-tune on treebanks; the last epoch reads the first alone, whose conventions it is to follow."""
+    check_there(model / "config.json")
     banks, gold = read_treebanks(treebanks), read_treebanks(dev)
     settings = vocabularies([each for bank in banks for each in bank.sentences], [], "en")
     settings["words"] = settings["words"][:1]  # not used
     torch.manual_seed(1)
-    parser = TeacherParser.make(model, AutoModel.from_pretrained(model), settings)
+    parser = TeacherParser.make(model, AutoModel.from_pretrained(model, use_safetensors=True), settings)
     network = parser.network
     fit = [[each for each in bank.sentences if len(each.tokens) <= MAX_TOKENS] for bank in banks]
     data = [encoded(each, parser.settings, parser.featuriser) for each in fit]
@@ -148,8 +152,7 @@ def train(model: Path, treebanks: list[Path], dev: list[Path], out: Path, epochs
     groups = [{"params": network.transformer.parameters(), "lr": RATE}, {"params": new, "lr": NEW_RATE}]
     optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     n_steps = sum(map(len, plan))
-    rise = partial(rate_at, n_steps=n_steps)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rise)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(rate_at, n_steps=n_steps))
     with Bar(Terminal(stderr=True), out.name, "batches") as bar:
         for epoch, batches in enumerate(plan, 1):
             network.train()
@@ -166,6 +169,12 @@ def train(model: Path, treebanks: list[Path], dev: list[Path], out: Path, epochs
             parser.save_teacher(out)
             for each in gold:
                 print(f"epoch {epoch} of {epochs}: {each.name}: {listed(score(parser, each.sentences))}", flush=True)
+
+
+def check_there(file: Path) -> None:
+    """Raise InputError unless a folder has the file that shows what it is; the Hub would be asked for it otherwise."""
+    if not file.is_file():
+        raise InputError(f"{file}: no such file: give the folder that has it")
 
 
 def rate_at(step: int, n_steps: int) -> float:
@@ -199,7 +208,11 @@ def main() -> None:
     for command in (one, other):
         command.add_argument("-o", "--out", type=Path, required=True, help="folder to write")
     args = vars(flags.parse_args())
-    args.pop("function")(**args)
+    try:
+        args.pop("function")(**args)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":
