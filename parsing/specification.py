@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from structviews.corpus.sentence import InvalidSentence, ParsedSentence, check_tokens
 from structviews.errors import InputError
-from structviews.parsing.backends import HEADS, PARSERS
+from structviews.parsing.backends import BUNDLED, HEADS, PARSERS
 from structviews.parsing.binarise import headed
 from structviews.parsing.parser import (
     CONSTITUENCY,
@@ -214,7 +214,7 @@ def factories(specification: str) -> Factories:
     for name in names:
         backend, _, argument = name.partition(":")
         if (Path(name) / "model.json").is_file() and backend not in PARSERS:  # the folder of a parser that was trained
-            backend, argument = "builtin", name
+            backend, argument = BUNDLED, name
         found.append((backend, argument, PARSERS.if_loaded(backend)))
     return tuple(found)
 

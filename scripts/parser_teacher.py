@@ -124,14 +124,14 @@ class TeacherParser(BuiltinParser):
 
 
 def load(argument: str, options: Options) -> TeacherParser:
-    """The teacher in a folder, in bf16."""
+    """The teacher in a folder, in bf16 where that is faster."""
     folder = Path(argument)
     check_there(folder / SETTINGS)
     settings = parse_json((folder / SETTINGS).read_bytes(), ParserSettings, SETTINGS, "train the teacher again")
     transformer = AutoModel.from_config(AutoConfig.from_pretrained(folder))
     parser = TeacherParser.make(folder, transformer, settings, digest((folder / WEIGHTS).read_bytes()))
     parser.network.load_state_dict(load_file(folder / WEIGHTS))
-    parser.network.eval().bfloat16()
+    parser.network.eval().to(torch.bfloat16 if multiplies_half(torch.device("cpu")) else torch.float32)
     return parser
 
 

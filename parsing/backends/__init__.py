@@ -10,6 +10,7 @@ from typing import Any
 
 from structviews.registry import Registry
 
+BUNDLED = "builtin"
 # Named like parsers: files that have their trees, see sources.py, and constituents made from dependencies, see
 # ``specification.Headed``.
 TREEBANK, HEADS = "treebank", "heads"
@@ -21,4 +22,4 @@ def for_text(name: str) -> str:
 
     A treebank has no parser of its own.
     """
-    return f"builtin{name.removeprefix(TREEBANK)}" if name.partition("+")[0] == TREEBANK else name
+    return f"{BUNDLED}{name.removeprefix(TREEBANK)}" if name.partition("+")[0] == TREEBANK else name

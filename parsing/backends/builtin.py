@@ -15,7 +15,7 @@ from structviews.corpus.sentence import CONFIDENCE, ParsedSentence
 from structviews.corpus.tree_arrays import are_constituents, are_dependencies
 from structviews.errors import InputError
 from structviews.parsing import neural
-from structviews.parsing.backends import PARSERS
+from structviews.parsing.backends import BUNDLED, PARSERS
 from structviews.parsing.decoding import cky, marginals, spanning_trees
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, KINDS, Options, batches
 from structviews.parsing.quantised import QuantisedNetwork, measured
@@ -51,7 +51,7 @@ class ParserSettings(TypedDict):
     language: NotRequired[str]  # English if missing
 
 
-@PARSERS.register("builtin")
+@PARSERS.register(BUNDLED)
 def load(argument: str, options: Options) -> "BuiltinParser":
     """Load the bundled parser, or the one in the folder ``argument``; see the registry for the arguments."""
     parser = BuiltinParser.read(Path(argument) if argument else MODEL_FOLDER)
@@ -147,7 +147,7 @@ class BuiltinParser:
 
     def describe(self) -> dict[str, Any]:
         """The manifest's entry, which shows whether two parses come from the same model."""
-        return {"name": "builtin", "version": self.settings["version"], "settings": {}, "model": self.model}
+        return {"name": BUNDLED, "version": self.settings["version"], "settings": {}, "model": self.model}
 
     @torch.inference_mode()
     def parse(self, sentences: Sequence[Sequence[str]]) -> list[ParsedSentence]:

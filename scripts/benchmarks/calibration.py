@@ -1,11 +1,12 @@
 """How well the built-in parser knows how sure it is, and what saying so costs.
 
-    python scripts/bench.py calibration gum/dev.conllu ewt/dev.conllu --picture docs
+    python scripts/bench.py calibration gum/dev.conllu gum/dev.ptb ewt/dev.conllu --picture docs
 
-Of each treebank's words, on gold tokens: the expected calibration error, that is, the mean over ten equal bins of the
-heads' marginals, weighted by their words, of the distance between the mean marginal and the share of right heads
-(Guo et al. 2017). Of its sentences: the share of wrong heads among all, and without the tenth of which the parser was
-least sure by the mean of its heads' marginals. The cost is the ratio of processor times with and without --confidence.
+Of each treebank's heads and constituents, on gold tokens: the expected calibration error, that is, the mean over ten
+equal bins of the heads' marginals or the labels' probabilities, weighted by their numbers, of the distance between
+their mean and the share of right ones (Guo et al. 2017); the same if scores are not divided; and the share of wrong
+ones among all, and without the tenth of the sentences of which the parser was least sure by their mean. The cost is the
+ratio of processor times with and without --confidence.
 """
 
 import argparse
@@ -20,8 +21,9 @@ from studies.pages import COLOURS, axes_of, write_picture
 
 from benchmarks.measure import median_ratio, race, table
 from structviews.corpus.sentence import ParsedSentence
-from structviews.parsing.backends.builtin import HEADS_TEMPERATURE, BuiltinParser
+from structviews.parsing.backends.builtin import HEADS_TEMPERATURE, LABELS_TEMPERATURE, BuiltinParser
 from structviews.parsing.decoding import marginals
+from structviews.parsing.neural import Outputs
 from structviews.parsing.parser import Options
 from structviews.parsing.specification import load
 from structviews.training.parser_training import read_treebanks
@@ -34,7 +36,7 @@ BINS, LEFT_OUT = 10, 0.1
 
 def flags(parser: argparse.ArgumentParser) -> None:
     """The command line."""
-    parser.add_argument("treebanks", nargs="+", type=Path, help="files of CoNLL-U")
+    parser.add_argument("treebanks", nargs="+", type=Path, help="files of CoNLL-U, and of brackets")
     parser.add_argument("--picture", type=Path, help="folder of the pages, to draw images/parser-confidence.svg")
     parser.add_argument("--rounds", type=int, default=5)
 
@@ -42,43 +44,72 @@ def flags(parser: argparse.ArgumentParser) -> None:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """The errors of each treebank, and the cost on the first."""
     torch.set_num_threads(1)
-    gold = {f"{path.parent.name}/{path.name}": read_treebanks([path])[0].sentences for path in options.treebanks}
-    found: dict[str, Any] = {"treebanks": {name: of_treebank(sentences) for name, sentences in gold.items()}}
-    tokens = [sentence.tokens for sentence in next(iter(gold.values()))]
+    gold = read_treebanks(options.treebanks)
+    found: dict[str, Any] = {"treebanks": {each.name: of_treebank(each.sentences) for each in gold}}
+    tokens = [sentence.tokens for sentence in gold[0].sentences]
     parsers = {name: load("builtin", Options(confidence=name == "sure")) for name in ("plain", "sure")}
     runs = {name: lambda _, each=each: each.parse(tokens) for name, each in parsers.items()}
     times = race(runs, options.rounds, clock=time.process_time)
     found["cost"] = median_ratio(times["sure"], times["plain"])
     if options.picture:
-        bins = {name: each["bins"] for name, each in found["treebanks"].items()}
+        bins = {name: each["heads"]["bins"] for name, each in found["treebanks"].items()}
         write_picture(options.picture, "parser-confidence", "Calibration of the built-in parser", lambda: draw(bins))
     return found
 
 
 @torch.inference_mode()
-def of_treebank(gold: Sequence[ParsedSentence]) -> dict[str, Any]:
-    """Bins of words by marginal (mean, share of right heads, words), and errors by sentence."""
+def of_treebank(gold: Sequence[ParsedSentence]) -> dict[str, dict[str, Any]]:
+    """The errors of heads, and of labels if the treebank has constituents."""
     parser = BuiltinParser.read()
-    trees = parser.parse([each.tokens for each in gold])
-    of_words = []
-    for tree, truth in zip(trees, gold, strict=True):
-        n = len(tree.tokens)
+    judged: dict[str, list[np.ndarray]] = {"heads": [], "labels": []}
+    for tree, truth in zip(parser.parse([each.tokens for each in gold]), gold, strict=True):
         words = parser.network.words(torch.from_numpy(parser.featuriser(tree.tokens)))
-        outputs = parser.network.outputs(words[None], torch.ones(1, n, dtype=torch.bool))
-        heads = np.array(tree.heads)
-        own = marginals(outputs.arcs.float().numpy() / HEADS_TEMPERATURE, np.array([n]))[0, np.arange(1, n + 1), heads]
-        of_words.append(np.stack([own.clip(0, 1), heads == np.array(truth.heads)]))
-    sure, right = np.concatenate(of_words, axis=1)
-    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
-    rows = [(sure[bins == i].mean(), right[bins == i].mean(), int((bins == i).sum())) for i in np.unique(bins)]
-    least_sure_first = np.argsort([each[0].mean() for each in of_words], kind="stable")
-    kept = [of_words[i] for i in least_sure_first[int(LEFT_OUT * len(of_words)) :]]
+        outputs = parser.network.outputs(words[None], torch.ones(1, len(tree.tokens), dtype=torch.bool))
+        judged["heads"].append(heads_of(outputs, tree, truth))
+        if truth.has_constituents:
+            judged["labels"].append(labels_of(parser, outputs, tree, truth))
+    return {kind: errors_of(found) for kind, found in judged.items() if found}
+
+
+def heads_of(outputs: Outputs, tree: ParsedSentence, truth: ParsedSentence) -> np.ndarray:
+    """The marginals of a sentence's heads, those of scores that are not divided, and which are right ``(3, n)``."""
+    n, heads, arcs = len(tree.tokens), np.array(tree.heads), outputs.arcs.float().numpy()
+    found = [marginals(arcs / by, np.array([n]))[0, np.arange(1, n + 1), heads] for by in (HEADS_TEMPERATURE, 1)]
+    return np.stack([*np.clip(found, 0, 1), heads == np.array(truth.heads)])
+
+
+def labels_of(parser: BuiltinParser, outputs: Outputs, tree: ParsedSentence, truth: ParsedSentence) -> np.ndarray:
+    """The same of its labelled constituents, by their probabilities ``(3, constituents)``."""
+    spans, true = tree.spans(), set(truth.spans())
+    start, end = torch.tensor([each[:2] for each in spans]).T
+    scores = parser.network.spans(outputs.posts, start, end).float()
+    found = [(scores / by).softmax(dim=1)[:, 1:].amax(dim=1).numpy() for by in (LABELS_TEMPERATURE, 1)]
+    return np.stack([*found, [each in true for each in spans]])
+
+
+def errors_of(sentences: Sequence[np.ndarray]) -> dict[str, Any]:
+    """Calibration errors, shares of wrong ones, and bins (mean probability, share of right ones, number)."""
+    sure, undivided, right = np.concatenate(sentences, axis=1)
+    least_sure_first = np.argsort([each[0].mean() for each in sentences], kind="stable")
+    kept = [sentences[i] for i in least_sure_first[int(LEFT_OUT * len(sentences)) :]]
     return {
-        "bins": rows,
-        "error": sum(abs(a - b) * n for a, b, n in rows) / len(sure),
+        "bins": binned(sure, right),
+        "error": calibration_error(sure, right),
+        "undivided": calibration_error(undivided, right),
         "wrong": 1 - right.mean(),
-        "wrong without the tenth": 1 - np.concatenate(kept, axis=1)[1].mean(),
+        "wrong without the tenth": 1 - np.concatenate(kept, axis=1)[2].mean(),
     }
+
+
+def binned(sure: np.ndarray, right: np.ndarray) -> list[tuple[float, float, int]]:
+    """Equal bins of probabilities, without empty ones: the mean, the share of right ones, and their number."""
+    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
+    return [(sure[bins == i].mean(), right[bins == i].mean(), int((bins == i).sum())) for i in np.unique(bins)]
+
+
+def calibration_error(sure: np.ndarray, right: np.ndarray) -> float:
+    """The expected one, see above."""
+    return sum(abs(a - b) * n for a, b, n in binned(sure, right)) / len(sure)
 
 
 def draw(bins: dict[str, Any]) -> "Figure":
@@ -96,9 +127,11 @@ def draw(bins: dict[str, Any]) -> "Figure":
 
 def tables(found: dict[str, Any]) -> str:
     """The table for docs/parser.md."""
+    shown = ("error", "undivided", "wrong", "wrong without the tenth")
     rows = [
-        [name, *(f"{100 * each[key]:.1f}" for key in ("error", "wrong", "wrong without the tenth"))]
-        for name, each in found["treebanks"].items()
+        [f"{kind}, {name}", *(f"{100 * each[key]:.1f}" for key in shown)]
+        for name, kinds in found["treebanks"].items()
+        for kind, each in kinds.items()
     ]
-    head = ["", "expected calibration error, %", "wrong heads, %", "without the least sure tenth, %"]
+    head = ["", "expected calibration error, %", "undivided, %", "wrong, %", "without the least sure tenth, %"]
     return f"{table(head, rows)}\n\nTime with confidence: {found['cost']:.3f} of that without."

@@ -14,7 +14,7 @@ from structviews.corpus.relations import OVER_DEPENDENCIES, has_relations
 from structviews.corpus.sentence import ParsedSentence
 from structviews.encoding.word_limit import CUT, DEFAULT_LIMIT, WordLimit, tell_cuts, warn, warn_once
 from structviews.errors import InputError
-from structviews.parsing.backends import TREEBANK, for_text
+from structviews.parsing.backends import BUNDLED, HEADS, TREEBANK, for_text
 from structviews.parsing.parser import Options, Parser, Tokeniser, Unparsed
 from structviews.parsing.specification import load
 from structviews.parsing.text import repair
@@ -165,8 +165,14 @@ class Preparer:
 
 
 def warn_if_another(parser: Mapping[str, Any], trained_with: Mapping[str, Any]) -> None:
-    """Warn if the parser of the sentences differs from the run's parser in any field that both descriptions have."""
-    if any(parser[key] != trained_with[key] for key in parser.keys() & trained_with.keys()):
+    """Warn if the parser of the sentences differs from the run's parser in any field that both descriptions have.
+
+    Other weights of the bundled parser are no other parser: runs keep their scores when it improves (docs/log.md).
+    """
+    common = parser.keys() & trained_with.keys()
+    if trained_with.get("name") in (BUNDLED, f"{BUNDLED}+{HEADS}"):
+        common -= {"model"}
+    if any(parser[key] != trained_with[key] for key in common):
         this, that = (f"{each.get('name')} {each.get('version', '')}" for each in (parser, trained_with))
         warn(
             f"these sentences were parsed with {this}, but the run was trained on trees of "

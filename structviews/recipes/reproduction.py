@@ -16,6 +16,7 @@ from structviews.evaluation.senteval.suite import Scored, covered_tasks, read_ta
 from structviews.evaluation.senteval.tasks.finding import known_tasks, none_read, task_names
 from structviews.evaluation.senteval.tasks.reading import Task, Tokens
 from structviews.objectives import OBJECTIVES
+from structviews.parsing.backends import BUNDLED
 from structviews.parsing.sources import TREEBANK_SUFFIXES, ParseText, TextSource, output_name
 from structviews.recipes.recipe import Recipe
 from structviews.runs.config import TrainConfig
@@ -25,7 +26,6 @@ from structviews.runtime.files import creating
 from structviews.views import VIEWS
 from structviews.words import FIXED
 
-BUILTIN = "builtin"
 MAX_TOKENS = 120  # longer sentences of a text are skipped, as parse does
 DIGITS = 8  # of a digest in the name of what is made
 # S table 2: the sentences whose neighbours in SICK's test set it prints, by how they begin in the measures' names.
@@ -60,13 +60,13 @@ class Material:
             )
         if self.is_parsed:
             name, content = corpus.resolve().name, ParsedCorpus.open(corpus).fingerprint
-            if parser != BUILTIN:
+            if parser != BUNDLED:
                 raise InputError(f"--parser {parser}: {corpus} is parsed: leave it out, or give the text")
         else:
             name, content = output_name(str(corpus)), text_source(corpus, parser).files[0].sha256
         stem = f"{name.removesuffix('.parsed')}-{content[:DIGITS]}" + (f"-first-{sentences}" if sentences else "")
         self.text = out / f"{stem}.txt" if sentences else corpus
-        by = "" if parser == BUILTIN else "-" + re.sub(r"[^a-z0-9]+", "-", parser.lower())
+        by = "" if parser == BUNDLED else "-" + re.sub(r"[^a-z0-9]+", "-", parser.lower())
         self.parsed = corpus if self.is_parsed and not sentences else out / f"{stem}{by}.parsed"
         self.word_file = vectors or (out / f"{stem}{by}-{word_dim}.bin" if word_dim else None)
 
@@ -99,7 +99,7 @@ class Reproduction:
     epochs: int | None = None
     sentences: int | None = None
     chosen_tasks: tuple[str, ...] = ()
-    parser: str = BUILTIN
+    parser: str = BUNDLED
 
     def __post_init__(self) -> None:
         recipe, runs = self.recipe, self.recipe.runs

@@ -93,6 +93,13 @@ def test_another_parser_or_model_than_the_runs_warns(parser, given, message):
     assert tree.has_dependencies
 
 
+@pytest.mark.parametrize("name", ["builtin", "builtin+heads"])
+def test_better_weights_of_the_bundled_parser_do_not_warn(name):
+    parser = specification.load(name)
+    before = parser.describe() | {"model": "of an earlier release"}
+    assert Preparer(Parsed("", before, {"name": "treebank"}), parser).prepare(["It's late."], NEEDS)
+
+
 def test_trees_without_relations_are_refused_only_where_a_view_reads_them():
     bare = ParsedSentence(("Go", "."), heads=(0, 1), relations=("_", "_"))
     preparer = Preparer(Parsed("", RANDOM, {"name": "treebank"}))
