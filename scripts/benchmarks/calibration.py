@@ -66,7 +66,7 @@ def of_treebank(gold: Sequence[ParsedSentence]) -> dict[str, dict[str, Any]]:
         words = parser.network.words(torch.from_numpy(parser.featuriser(tree.tokens)))
         outputs = parser.network.outputs(words[None], torch.ones(1, len(tree.tokens), dtype=torch.bool))
         judged["heads"].append(heads_of(outputs, tree, truth))
-        if truth.has_constituents:
+        if truth.has_constituents and tree.spans():
             judged["labels"].append(labels_of(parser, outputs, tree, truth))
     return {kind: errors_of(found) for kind, found in judged.items() if found}
 
@@ -83,7 +83,7 @@ def labels_of(parser: BuiltinParser, outputs: Outputs, tree: ParsedSentence, tru
     spans, true = tree.spans(), set(truth.spans())
     start, end = torch.tensor([each[:2] for each in spans]).T
     scores = parser.network.spans(outputs.posts, start, end).float()
-    found = [(scores / by).softmax(dim=1)[:, 1:].amax(dim=1).numpy() for by in (LABELS_TEMPERATURE, 1)]
+    found = [(scores.double() / by).softmax(dim=1)[:, 1:].amax(dim=1).numpy() for by in (LABELS_TEMPERATURE, 1)]
     return np.stack([*found, [each in true for each in spans]])
 
 

@@ -77,8 +77,8 @@ def measured(found):
 PARTS = [
     ("loader", "--rows 300 --batch-size 16", "sentences_per_cpu_second", ""),
     ("parsers", "x.txt --parsers spacy --tiny --sentences 6 --rounds 1", "parsers", "| builtin |"),
-    ("attachment", "t.conllu --rounds 1", "builtin", "| builtin |"),
-    ("calibration", "t.conllu --rounds 1", "cost", "Time with confidence"),
+    ("attachment", "treebank/sample.conllu --rounds 1", "builtin", "| builtin |"),
+    ("calibration", "treebank/sample.conllu treebank/sample.ptb --rounds 1", "cost", "| labels, "),
     ("eval", "--senteval senteval --dim 6 --threads 1 --quick", "tasks", "| scikit-learn"),
     ("states", "--corpus x.parsed --layers 1 --dim 64 --sentences 20", "rates", ""),
 ]
@@ -107,7 +107,7 @@ def test_a_part_runs_small_and_tells_what_it_measured(bench, module, monkeypatch
         pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     Path("senteval").symlink_to(DATA / "senteval")
-    Path("t.conllu").symlink_to(DATA / "treebank/sample.conllu")
+    Path("treebank").symlink_to(DATA / "treebank")
     Path("x.txt").write_text("".join(f"The {i} birds in the tree sing.\n" for i in range(30)))
     topic_corpus(Path("x.parsed"), documents=4)
     printed, found = bench(part, *flags.split())
