@@ -34,7 +34,7 @@ FILES = ("model.safetensors", "model.json", "model.sha256")
 BATCH_WORDS = 1024
 # What scores of heads and of labels are divided by for the confidence, which would be too high otherwise (temperature
 # scaling, Guo et al. 2017): the best for GUM's development part.
-HEADS_TEMPERATURE, LABELS_TEMPERATURE = 2.25, 1.5
+HEADS_TEMPERATURE, LABELS_TEMPERATURE = 1.75, 1.5
 
 
 class ParserSettings(TypedDict):
