@@ -173,7 +173,7 @@ def test_warnings_of_processes_are_given_here(runs_of_all_kinds, tmp_path, capfd
     """Not on the processes' own standard error, where each would say it once more. They load the folder ``default``."""
     run = shutil.copytree(runs_of_all_kinds["trees"], tmp_path / "default")
     settings = read_settings(run)
-    settings["parsed"]["parser"] = {"name": "builtin", "version": "1", "model": "another"}
+    settings["parsed"]["parser"] = {"name": "builtin", "version": "1", "settings": {"beam": 9}}
     write_settings(run, settings)
     monkeypatch.chdir(tmp_path)
     embedder = Embedder.load("./default")
