@@ -88,6 +88,7 @@ def number_table(labels: Iterable[str], numbers: Iterable[str], **options: Any) 
 
 OnProgress = Callable[[int, int], None]  # called with the number done and the total
 LONGEST, SHORTEST = 40, 8  # characters of the part that moves
+TOO_SHORT = 0.1  # seconds, for a rate that means something
 
 
 def say(console: Console, text: str) -> None:
@@ -133,8 +134,8 @@ class Bar(AbstractContextManager["Bar"]):
             self._note = self._note if note is None else note
             if rate is not None:
                 self._rate = rate
-            elif done > before and self._steady:
-                speed = (done - before) / self._size / max(now - began, 1e-9)
+            elif done > before and self._steady and now - began > TOO_SHORT:
+                speed = (done - before) / self._size / (now - began)
                 self._rate = f"{speed:,.0f} {self._unit}/s"
             if not self._moves() and self._tenths < (tenths := 10 * done // max(total, 1)):
                 self._tenths = tenths

@@ -79,6 +79,11 @@ def test_a_log_file_gets_a_line_at_the_start_and_at_every_tenth():
     assert lines_of_a_file([], 7) == []
 
 
+def test_a_moment_has_no_rate(monkeypatch):
+    monkeypatch.setattr(terminal.time, "perf_counter", iter([0, 1, 1.01]).__next__)
+    assert lines_of_a_file([1, 9], 9)[-1] == "encoding x.txt: 9 of 9 sentences, in 1 s"
+
+
 def console_of(width):
     return Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None, legacy_windows=False)
 
