@@ -35,8 +35,8 @@ TreeKind = StrEnum("TreeKind", ["constituency", "dependency"])
 Parser = Annotated[
     str,
     Option(
-        help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank; DEP+CONST combines two, and "
-        "DEP+heads makes constituents from dependencies."
+        help="Parser: builtin, stanza, benepar, spacy:PIPELINE, trivial:SHAPE, treebank, or a folder of your own. "
+        "DEP+CONST combines two, and DEP+heads makes constituents from dependencies."
     ),
 ]
 
@@ -64,7 +64,7 @@ def parse_text(
     models: options.Models = None,
     device: options.Device = "",
     confidence: Annotated[
-        bool, Option("--confidence", help="Also keep how sure the parser is of each sentence's trees.")
+        bool, Option("--confidence", help="Also keep how sure the parser is of each tree (built-in network only).")
     ] = False,
     strict: Annotated[
         bool, Option("--strict", help="Stop at a sentence that cannot be parsed, instead of skipping it.")
@@ -223,7 +223,8 @@ def download_models(
 @parser_app.command("train")
 def train_a_parser(
     treebanks: Annotated[
-        list[Path], Argument(help="CoNLL-U files, files of bracketed trees, or both with the same name but the suffix.")
+        list[Path],
+        Argument(help="CoNLL-U files, files of bracketed trees, or both, with names that differ only in the suffix."),
     ],
     out: Annotated[Path, options.out_option("Folder to write, for --parser.")],
     dev: Annotated[list[Path], Option(help="Development part, one file per --dev.")],

@@ -64,7 +64,7 @@ def run_demo(folder: Path, console: Console) -> Table:
     passages = read_passages(list(runs.values()), corpus, len(corpus))
     yardstick = Yardstick(passages)
     bag = random_bag([sentence.tokens for sentence in passages.sentences], 2 * ENCODERS["hidden"])
-    rows = [yardstick.measure("bag of random words", bag)]
+    rows = [yardstick.measure("bag of random vectors", bag)]
     for name, run in runs.items():
         untrained = folder / "untrained" / run.name
         if not untrained.exists():
