@@ -11,7 +11,7 @@ trees from dependencies instead.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from math import nan
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -120,16 +120,14 @@ def binarise(tree: AnyTree) -> BinaryTree:
         while len(node) == 1 and not isinstance(node[0], str):
             node = node[0]
             names.append(node.label())
-        label = CHAIN.join(names)
         if isinstance(node[0], str):
-            chain, _, tag = label.rpartition(CHAIN)
             tokens.append(node[0])
-            tags.append(tag)
-            chains.append(chain)
+            tags.append(names.pop())
+            chains.append(CHAIN.join(names))
             return len(tokens) - 1
         here = number(node[0])
         for i, child in enumerate(node[1:], 2):
-            internal.append((here, number(child), label if i == len(node) else ""))
+            internal.append((here, number(child), CHAIN.join(names) if i == len(node) else ""))
             here = n + len(internal) - 1
         return here
 
@@ -148,8 +146,7 @@ def unbinarise(sentence: ParsedSentence) -> Tree:
     A sentence without tags gets the preterminal ``X`` over each word.
     """
     n = len(sentence.tokens)
-    words = zip(_preterminals(sentence), sentence.tokens, strict=True)
-    forests = [[_chain(label, [token])] for label, token in words]
+    forests = [[_chain(chain, [word]) if chain else word] for chain, word in _preterminals(sentence)]
     for node, (left, right) in enumerate(zip(sentence.left, sentence.right, strict=True), n):
         children, label = forests[left] + forests[right], sentence.labels[node]
         forests.append([_chain(label, children)] if label or node == 2 * n - 2 else children)
@@ -162,16 +159,17 @@ def binary_tree(sentence: ParsedSentence) -> Tree:
     A preterminal's label is its chain and its tag (``NP+NNP``); a sentence without tags gets the tag ``X``.
     """
     n = len(sentence.tokens)
-    nodes = [Tree(label, [token]) for label, token in zip(_preterminals(sentence), sentence.tokens, strict=True)]
+    nodes = [Tree(CHAIN.join(filter(None, (chain, word.label()))), word) for chain, word in _preterminals(sentence)]
     for left, right, label in zip(sentence.left, sentence.right, sentence.labels[n:], strict=True):
         nodes.append(Tree(label, [nodes[left], nodes[right]]))
     return nodes[-1]
 
 
-def _preterminals(sentence: ParsedSentence) -> list[str]:
-    """The chain above each word with its tag."""
+def _preterminals(sentence: ParsedSentence) -> Iterator[tuple[str, Tree]]:
+    """The chain above each word, and the node of its tag, which may have a ``+``, too."""
     tags = sentence.tags or ("X",) * len(sentence.tokens)
-    return [f"{chain}{CHAIN}{tag}" if chain else tag for chain, tag in zip(sentence.labels, tags, strict=False)]
+    for chain, tag, token in zip(sentence.labels, tags, sentence.tokens, strict=False):
+        yield chain, Tree(tag, [token])
 
 
 def _chain(label: str, children: Sequence[Tree | str]) -> Tree:

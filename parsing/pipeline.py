@@ -106,7 +106,8 @@ def parse_corpus(
 def check_same(out: Path, before: dict[str, Any], job: dict[str, Any]) -> None:
     """Raise InputError if ``out`` belongs to a different job."""
     # The same models may be in another folder.
-    differing = [key for key in job if key != layout.MODELS and before.get(key) != job[key]]
+    was, asked = ({"kept": [], **each} for each in (before, job))
+    differing = [key for key in asked if key != layout.MODELS and was.get(key) != asked[key]]
     if differing:
         settings, now = before["settings"], job["settings"]
         changed = [f"{key} was {settings.get(key)}, is {now[key]}" for key in now if settings.get(key) != now[key]]

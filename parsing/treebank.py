@@ -126,7 +126,7 @@ def derived_files(conllu: Path) -> list[str]:
 
 
 def read_treebank(paths: Sequence[Path]) -> Iterator[TreebankSentence]:
-    """Yield the sentences of one ``.conllu`` and/or one bracketed file (one tree per line), in file order.
+    """Yield the sentences of one ``.conllu`` and/or one bracketed file, in file order.
 
     A document starts at ``# newdoc``, or where the part of ``sent_id`` before its last hyphen changes; locations
     written by ``structviews corpus export`` take precedence. A sentence whose annotation is not a tree becomes
@@ -198,12 +198,12 @@ def as_token(word: str) -> str:
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines with their numbers from 1 and their line ends."""
+    """Yield the lines with their numbers from 1 and their line ends, without a byte-order mark."""
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):
                 try:
-                    yield number, raw.decode("utf-8")
+                    yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:
                     raise InputError(f"{path}:{number}: not UTF-8 at byte {error.start} of the line") from None
     except OSError as error:
@@ -292,19 +292,33 @@ def _conllu_row(where: str, line: str, expected: int, *, with_heads: bool) -> tu
     return as_token(form), tag, None if head == "_" else int(head), relation
 
 
-def _read_brackets(path: Path) -> Iterator[_Annotation]:
-    last, blank = None, ""
+def _bracketed(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line where each tree starts, and its text with the blank lines before it; 0 for those at the end."""
+    start, depth, text = 0, 0, ""
     for number, line in _lines(path):
-        if not line.strip():
-            blank += line
+        start = start or (number if line.strip() else 0)
+        depth += line.count("(") - line.count(")")
+        text += line
+        if start and depth <= 0:
+            yield start, text
+            start, depth, text = 0, 0, ""
+    if text:
+        yield start, text
+
+
+def _read_brackets(path: Path) -> Iterator[_Annotation]:
+    last = None
+    for start, text in _bracketed(path):
+        if not start:
+            last = last and last._replace(text=last.text + text)
             continue
         try:
-            tree = binarise(strip(read_tree(line)))
+            tree = binarise(strip(read_tree(text.lstrip("\r\n"))))
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}:{number}: not one bracketed tree: {reason(error)}") from None
+            raise InputError(f"{path}:{start}: not one bracketed tree: {reason(error)}") from None
         if last:
             yield last
         tree = tree._replace(tokens=tuple(map(unescaped, tree.tokens)))
-        last, blank = _Annotation(number, tree._asdict(), blank + line), ""
+        last = _Annotation(start, tree._asdict(), text)
     if last:
-        yield last._replace(text=last.text + blank)
+        yield last

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load, save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
@@ -32,12 +32,12 @@ from structviews.parsing.parser import Options
 from structviews.parsing.pipeline import parse_corpus
 from structviews.parsing.sources import open_source
 from structviews.runtime.device import multiplies_half
-from structviews.runtime.documents import parse_json, write_json
-from structviews.runtime.files import digest
+from structviews.runtime.documents import read_sealed, write_json
+from structviews.runtime.files import digest, new_folder
 from structviews.runtime.terminal import Bar, Terminal
 from structviews.training.parser_training import batched, encoded, listed, loss_of, read_treebanks, score, vocabularies
 
-WEIGHTS, SETTINGS = "model.safetensors", "teacher.json"
+WEIGHTS, SETTINGS, AGAIN = "model.safetensors", "teacher.json", "train the teacher again"
 # Pieces of a word that the transformer sees; words of the longest sentence, so that all pieces have a position.
 PIECES, MAX_TOKENS = 4, 120
 # The layers whose mean, with learnt weights, represents a word.
@@ -115,22 +115,24 @@ class TeacherParser(BuiltinParser):
         return cls(network, {**settings, "config": asdict(config)}, tokeniser, model)
 
     def save_teacher(self, folder: Path) -> None:
-        """Write all that ``load`` reads."""
-        folder.mkdir(parents=True, exist_ok=True)
+        """Write all that ``load_teacher`` reads."""
         self.network.transformer.config.save_pretrained(folder)
         self.featuriser.tokeniser.save_pretrained(folder)
-        write_json(folder / SETTINGS, self.settings)
         save_file({name: each.contiguous() for name, each in self.network.state_dict().items()}, folder / WEIGHTS)
+        write_json(folder / SETTINGS, {**self.settings, "weights": digest((folder / WEIGHTS).read_bytes())})
 
 
-def load(argument: str, options: Options) -> TeacherParser:
+def load_teacher(argument: str, options: Options) -> TeacherParser:
     """The teacher in a folder, in bf16 where that is faster."""
     folder = Path(argument)
     check_there(folder / SETTINGS)
-    settings = parse_json((folder / SETTINGS).read_bytes(), ParserSettings, SETTINGS, "train the teacher again")
+    check_there(folder / WEIGHTS)
+    settings, weights = read_sealed(folder / SETTINGS, ParserSettings, AGAIN), (folder / WEIGHTS).read_bytes()
+    if settings["weights"] != digest(weights):
+        raise InputError(f"{folder / WEIGHTS}: damaged: {AGAIN}")
     transformer = AutoModel.from_config(AutoConfig.from_pretrained(folder))
-    parser = TeacherParser.make(folder, transformer, settings, digest((folder / WEIGHTS).read_bytes()))
-    parser.network.load_state_dict(load_file(folder / WEIGHTS))
+    parser = TeacherParser.make(folder, transformer, settings, settings["weights"])
+    parser.network.load_state_dict(load(weights))
     parser.network.eval().to(torch.bfloat16 if multiplies_half(torch.device("cpu")) else torch.float32)
     return parser
 
@@ -153,7 +155,7 @@ def train(model: Path, treebanks: list[Path], dev: list[Path], out: Path, epochs
     optimiser = torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=0.01, fused=True)
     n_steps = sum(map(len, plan))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, partial(rate_at, n_steps=n_steps))
-    with Bar(Terminal(stderr=True), out.name, "batches") as bar:
+    with new_folder(out) as folder, Bar(Terminal(stderr=True), out.name, "batches") as bar:
         for epoch, batches in enumerate(plan, 1):
             network.train()
             for batch in rng.sample(batches, len(batches)):
@@ -166,9 +168,9 @@ def train(model: Path, treebanks: list[Path], dev: list[Path], out: Path, epochs
                 schedule.step()
                 bar(schedule.last_epoch, n_steps)
             network.eval()
-            parser.save_teacher(out)
             for each in gold:
                 print(f"epoch {epoch} of {epochs}: {each.name}: {listed(score(parser, each.sentences))}", flush=True)
+        parser.save_teacher(folder)
 
 
 def check_there(file: Path) -> None:
@@ -184,7 +186,7 @@ def rate_at(step: int, n_steps: int) -> float:
 
 def parse(teacher: Path, text: Path, out: Path, workers: int) -> None:
     """Parse a text of one sentence per line; the same command again resumes."""
-    PARSERS.register("teacher", load)
+    PARSERS.register("teacher", load_teacher)
     how: dict[str, Any] = {"layout": "lines", "tokenised": False, "max_tokens": MAX_TOKENS}
     source = open_source([str(text)], parser=f"teacher:{teacher}", **how)
     parse_corpus(source, out, workers=workers, console=Terminal(stderr=True))

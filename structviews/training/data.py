@@ -146,7 +146,10 @@ class Data:
         self.train_rows, self.held_out_rows = (np.flatnonzero(own & kept).astype(np.int32) for own in (~chosen, chosen))
         if len(self.train_rows) < 2:
             found = counted(len(self.train_rows), "training sentence")
-            raise InputError(f"{config.data.corpus}: {found}: parse a larger corpus")
+            remedy = "parse a larger corpus"
+            if not kept.all():
+                found, remedy = f"{found} with --min-confidence {config.data.min_confidence}", "give a lower one"
+            raise InputError(f"{config.data.corpus}: {found}: {remedy}")
         firsts = np.flatnonzero(np.diff(documents[self.train_rows], prepend=-1))
         self._document_starts = np.append(firsts, len(self.train_rows))
         shares = np.diff(deal(self._document_starts, ranks.count))

@@ -26,7 +26,7 @@ from structviews.corpus.sentence import ParsedSentence
 from structviews.errors import InputError
 from structviews.parsing.backends.builtin import BuiltinParser, ParserSettings
 from structviews.parsing.neural import Featuriser, ParserConfig, ParserNetwork, drop_words, normalise
-from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY
+from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, Options
 from structviews.parsing.treebank import read_treebank
 from structviews.runs.folder import STATE
 from structviews.runtime.device import best_device, half_precision
@@ -85,29 +85,29 @@ class ParserJob:
 
     def described(self) -> dict[str, Any]:
         """What identifies the parser that it makes: settings, and a digest of the files."""
-        files = [*self.treebanks, *self.dev, *((self.words,) if self.words else ())]
-        content = digest(*(path.read_bytes() for path in files))
+        files = {"treebanks": self.treebanks, "dev": self.dev, "words": (self.words,) if self.words else ()}
+        content = {role: [digest(path.read_bytes()) for path in paths] for role, paths in files.items()}
         silver = [ParsedCorpus.open(path).fingerprint for path in self.silver]
         settings = {"epochs": self.epochs, "seed": self.seed, "language": self.language}
         return {"content": content, "silver": silver, "version": VERSION, **settings}
 
 
 class Example(NamedTuple):
-    """A sentence as integers; None for what it lacks."""
+    """A sentence as integers; ``IGNORED`` for the words' annotation that it lacks, None for no constituents."""
 
     cased: np.ndarray  # (n, F)
     lowered: np.ndarray  # (n, F)
-    tags: np.ndarray | None  # (n,)
-    heads: np.ndarray | None  # (n,)
-    relations: np.ndarray | None  # (n,)
+    tags: np.ndarray  # (n,)
+    heads: np.ndarray  # (n,)
+    relations: np.ndarray  # (n,)
     spans: np.ndarray | None  # (constituents, 3): start, end, label
 
 
 def read_treebanks(paths: Sequence[Path]) -> list[Treebank]:
     """The treebanks in some files, in order; sentences without text are left out.
 
-    Raises InputError if a file cannot be read, a sentence is no tree, or a treebank has no sentences or no relation
-    ``root``.
+    Raises InputError if a file cannot be read, a sentence is no tree, or a treebank has no sentences, no relation
+    ``root`` or no labels of constituents.
     """
     found = []
     for stem in dict.fromkeys(path.with_suffix("") for path in paths):
@@ -120,8 +120,10 @@ def read_treebanks(paths: Sequence[Path]) -> list[Treebank]:
                 sentences.append(item.sentence)
         if not sentences:
             raise InputError(f"{files[0]}: no sentences with words and trees: give a treebank with its text")
-        if sentences[0].has_dependencies and not any("root" in each.relations for each in sentences):
+        if any(each.heads for each in sentences) and not any("root" in each.relations for each in sentences):
             raise InputError(f"{files[0]}: no relation 'root': give a treebank of Universal Dependencies")
+        if sentences[0].has_constituents and not any(each.spans() for each in sentences):
+            raise InputError(f"{files[0]}: no labels of constituents: give trees with labels, or CoNLL-U alone")
         found.append(Treebank(" + ".join("/".join(path.parts[-2:]) for path in files), sentences))
     return found
 
@@ -134,14 +136,20 @@ def vocabularies(sentences: Sequence[ParsedSentence], forms: Sequence[str], lang
         return [item for item, count in sorted(counts, key=lambda each: (-each[1], each[0])) if count >= least]
 
     kinds = {DEPENDENCY: "has_dependencies", CONSTITUENCY: "has_constituents"}
-    words = frequent((normalise(token) for each in sentences for token in each.tokens), MIN_WORDS)
+    words, labels = (
+        frequent(items, least) or frequent(items)  # of a very small treebank, all
+        for items, least in (
+            ([normalise(token) for each in sentences for token in each.tokens], MIN_WORDS),
+            ([label for each in sentences for *_, label in each.spans()], MIN_LABELS),
+        )
+    )
     return ParserSettings(
         version=VERSION,
         config={},
         words=list(dict.fromkeys([*words, *forms])),
         tags=frequent(tag for each in sentences for tag in each.tags) or [NO_TAG],
         relations=frequent(relation for each in sentences for relation in each.relations) or ["root"],
-        labels=["", *frequent((label for each in sentences for *_, label in each.spans()), MIN_LABELS)],
+        labels=["", *labels],
         kinds=[kind for kind, has in kinds.items() if any(getattr(each, has) for each in sentences)],
         language=language,
     )
@@ -156,6 +164,9 @@ def encoded(sentences: Iterable[ParsedSentence], settings: ParserSettings, featu
             label = label.rpartition("+")[0]
         return ids["labels"][label]
 
+    def known(key: str, names: Sequence[str], n: int) -> np.ndarray:
+        return np.array([ids[key].get(name, IGNORED) for name in names or [""] * n])
+
     def spans(each: ParsedSentence) -> np.ndarray:
         return np.array([(a, b, label_id(x)) for a, b, x in each.spans()], dtype=np.int64).reshape(-1, 3)
 
@@ -163,9 +174,9 @@ def encoded(sentences: Iterable[ParsedSentence], settings: ParserSettings, featu
         Example(
             featuriser(each.tokens),
             featuriser(token.lower() for token in each.tokens),
-            np.array([ids["tags"].get(tag, IGNORED) for tag in each.tags]) if each.tags else None,
-            np.array(each.heads) if each.heads else None,
-            np.array([ids["relations"].get(name, IGNORED) for name in each.relations]) if each.heads else None,
+            known("tags", each.tags, len(each.tokens)),
+            np.array(each.heads or [IGNORED] * len(each.tokens)),
+            known("relations", each.relations, len(each.tokens)),
             spans(each) if each.has_constituents else None,
         )
         for each in sentences
@@ -198,9 +209,8 @@ def loss_of(
     states = network.encode(network.words(drop_words(features, word_dropout).to(device)), mask)
 
     def column(name: str) -> Tensor | None:
-        found = [each for example in batch if (each := getattr(example, name)) is not None]
-        known = found and (np.concatenate(found) != IGNORED).any()
-        return torch.from_numpy(np.concatenate(found)).to(device) if known else None
+        found = np.concatenate([getattr(example, name) for example in batch])
+        return torch.from_numpy(found).to(device) if (found != IGNORED).any() else None
 
     tags, heads, relations = map(column, ("tags", "heads", "relations"))
     loss = states.new_zeros(())
@@ -213,7 +223,7 @@ def loss_of(
         seen = F.pad(mask, (1, 0), value=True)
         loss = loss + F.cross_entropy(arcs.masked_fill_(~seen[:, None, :], -1e9)[:, 1:][mask], heads)
         dependents, heads_states = network.relations.project(rooted)
-        scores = network.relations(dependents[sentence, word + 1], heads_states[sentence, heads]).float()
+        scores = network.relations(dependents[sentence, word + 1], heads_states[sentence, heads.clamp(min=0)]).float()
         loss = loss + F.cross_entropy(scores, relations)
     if batch[0].spans is not None:
         loss = loss + span_loss(network, batch, states, mask)
@@ -245,7 +255,8 @@ def score(parser: BuiltinParser, gold: Sequence[ParsedSentence]) -> dict[str, fl
     """
     found: Counter[str] = Counter()
     for guess, truth in zip(parser.parse([each.tokens for each in gold]), gold, strict=True):
-        found["words"] += len(truth.tokens)
+        found["tagged"] += len(truth.tags)
+        found["headed"] += len(truth.heads)
         found["tags"] += sum(map(str.__eq__, guess.tags, truth.tags))
         heads = [a == b for a, b in zip(guess.heads, truth.heads, strict=False)]
         found["UAS"] += sum(heads)
@@ -258,9 +269,9 @@ def score(parser: BuiltinParser, gold: Sequence[ParsedSentence]) -> dict[str, fl
         )
         found["common"] += (guessed & true).total()
         found["brackets"] += guessed.total() + true.total()
-    there = ["tags"] * bool(gold[0].tags) + ["UAS", "LAS"] * gold[0].has_dependencies
-    scores = {name: 100 * found[name] / found["words"] for name in there}
-    return scores | ({"F1": 200 * found["common"] / found["brackets"]} if gold[0].has_constituents else {})
+    found["F1"] = 2 * found["common"]
+    of = {"tags": "tagged", "UAS": "headed", "LAS": "headed", "F1": "brackets"}
+    return {name: 100 * found[name] / found[total] for name, total in of.items() if found[total]}
 
 
 def rate_at(step: int, steps: int) -> float:
@@ -272,7 +283,7 @@ def rate_at(step: int, steps: int) -> float:
 def parts_of(epoch: int, epochs: int, data: Sequence[list[Example]], silver: Sequence[list[Example]]) -> list[Any]:
     """What an epoch reads: the first treebank, most of the time the others, and in the first epochs silver trees."""
     parts = [data[0]] if epoch >= epochs - round(FIRST_ALONE * epochs) else list(data)
-    n_silver = round(WITH_SILVER * epochs)
+    n_silver = max(1, round(WITH_SILVER * epochs))
     return [*parts, *(each[epoch::n_silver] for each in silver if epoch < n_silver)]
 
 
@@ -283,6 +294,10 @@ def train_parser(job: ParserJob, console: Console | None = None) -> BuiltinParse
     something else.
     """
     console = console or Terminal(quiet=True)
+    Options(language=job.language)  # raises InputError for a code that no command takes
+    vectors = WordVectors.open(job.words) if job.words else None
+    if vectors and vectors.dim != ParserConfig.word_dim:
+        raise InputError(f"{vectors.path}: {vectors.dim} dimensions: give vectors of {ParserConfig.word_dim}")
     treebanks, dev = read_treebanks(job.treebanks), read_treebanks(job.dev)
     with creating(job.out):
         started, described = job.out / JOB, job.described()
@@ -293,7 +308,7 @@ def train_parser(job: ParserJob, console: Console | None = None) -> BuiltinParse
             raise InputError(f"{job.out}: already exists: give another folder with --out")
         job.out.mkdir(exist_ok=True)
         write_json(started, {"job": described})
-        parser = learn(job, treebanks, dev, console)
+        parser = learn(job, treebanks, dev, vectors, console)
         parser.calibrate([each.tokens for each in treebanks[0].sentences[::CALIBRATION]])
         parser.save(job.out)
         parser = BuiltinParser.read(job.out)
@@ -306,10 +321,11 @@ def train_parser(job: ParserJob, console: Console | None = None) -> BuiltinParse
     return parser
 
 
-def learn(job: ParserJob, treebanks: list[Treebank], dev: list[Treebank], console: Console) -> BuiltinParser:
+def learn(
+    job: ParserJob, treebanks: list[Treebank], dev: list[Treebank], vectors: WordVectors | None, console: Console
+) -> BuiltinParser:
     """Train from the start, or from the state in ``job.out``; the parser is in floats, on the CPU."""
     device, run = best_device(), job.out
-    vectors = WordVectors.open(job.words) if job.words else None
     forms = [word for word in vectors.words.to_pylist() if normalise(word) == word] if vectors else []
     settings = vocabularies([sentence for each in treebanks for sentence in each.sentences], forms, job.language)
     torch.manual_seed(job.seed)
@@ -317,8 +333,6 @@ def learn(job: ParserJob, treebanks: list[Treebank], dev: list[Treebank], consol
     network = ParserNetwork(config)
     parser = BuiltinParser(network, {**settings, "config": asdict(config)})
     if vectors:
-        if vectors.dim != config.word_dim:
-            raise InputError(f"{vectors.path}: {vectors.dim} dimensions: give vectors of {config.word_dim}")
         # Their forms begin with them, rescaled to match the others.
         table, found = network.words.form.weight.data, torch.from_numpy(vectors.rows(vectors.find(forms)))
         own = torch.from_numpy(parser.featuriser(forms)[:, 0].astype(np.int64))

@@ -52,7 +52,7 @@ def test_a_flat_sentence_may_be_longer_than_python_nests():
 
 
 LABELS = st.sampled_from(["S", "NP", "VP", "X"])
-TAGS = st.sampled_from(["NN", "-LRB-", "``", "PRP$"])
+TAGS = st.sampled_from(["NN", "-LRB-", "``", "PRP$", "P+D"])
 WORDS = st.builds(Tree, TAGS, st.tuples(st.text("ab", min_size=1)))
 TREES = st.recursive(WORDS, lambda some: st.builds(Tree, LABELS, st.lists(some, min_size=1, max_size=5)), max_leaves=20)
 

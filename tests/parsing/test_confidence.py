@@ -14,14 +14,14 @@ from structviews.parsing.specification import load
 from structviews.training.data import confident
 
 TEXT = "\n".join(" ".join(sentence.tokens) for sentence in sentences()) + "\n"
+FLAGS = ("--format", "lines", "--tokenised")
 
 
 @pytest.fixture
 def corpus(tmp_path, command):
     (tmp_path / "t.txt").write_text(TEXT)
-    flags = ("--format", "lines", "--tokenised")
-    assert command("parse", "t.txt", *flags, "--confidence", "-o", "sure.parsed")[0] == 0
-    assert command("parse", "t.txt", *flags, "-o", "plain.parsed")[0] == 0
+    assert command("parse", "t.txt", *FLAGS, "--confidence", "-o", "sure.parsed")[0] == 0
+    assert command("parse", "t.txt", *FLAGS, "-o", "plain.parsed")[0] == 0
     return ParsedCorpus.open(tmp_path / "sure.parsed")
 
 
@@ -60,6 +60,7 @@ def test_the_corpus_keeps_it_and_the_trees_are_the_same(corpus, command, tmp_pat
     assert command("corpus", "merge", "sure.parsed", "sure.parsed", "-o", "both.parsed")[0] == 0
     both = ParsedCorpus.open(tmp_path / "both.parsed")
     assert [row.confidence for row in both] == [row.confidence for row in corpus] * 2
+    assert "differs in kept" in fails(command, tmp_path, "parse", "t.txt", *FLAGS, "-o", "sure.parsed")
     assert "only trees" in fails(command, tmp_path, "corpus", "merge", "sure.parsed", "plain.parsed", "-o", "x.parsed")
 
 
@@ -70,6 +71,8 @@ def test_training_leaves_out_what_the_parser_was_not_sure_of(corpus, command, tm
     arguments = ("train", "--views", "dep,const", "--corpus", "plain.parsed", "--min-confidence", 0.5, "-o", "run")
     message = "does not say how sure its parser was: parse the text again with --confidence"
     assert message in fails(command, tmp_path, *arguments)
+    arguments = ("train", "--views", "dep,const", "--corpus", "sure.parsed", "--min-confidence", 1, "-o", "run")
+    assert "0 training sentences with --min-confidence 1.0: give a lower one" in fails(command, tmp_path, *arguments)
 
 
 def test_a_combination_has_that_of_each_part_and_others_say_none(tmp_path, command):

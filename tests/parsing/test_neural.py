@@ -35,6 +35,10 @@ def test_padding_changes_nothing(features, mask):
             torch.testing.assert_close(posts[b, : n + 1], own[0], rtol=1e-5, atol=1e-4)
 
 
+def test_attention_is_masked_on_the_device_of_the_mask():
+    assert neural.hiding(torch.ones(2, 3, dtype=torch.bool, device="meta"), 4).device.type == "meta"
+
+
 def test_every_parameter_learns(features, mask):
     network = ParserNetwork(CONFIG).train()
     outputs = network.outputs(network.words(features), mask)

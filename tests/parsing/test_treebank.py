@@ -42,6 +42,16 @@ def test_both_trees_of_the_same_words(write):
     assert read(ptb, conllu) == [item]
 
 
+def test_a_tree_may_have_several_lines_and_a_file_a_byte_order_mark(write):
+    lines = ["", "( (S", "    (NP (PRP I))", "", "  (VP (VBP go))))", "(S (VB Go))", ""]
+    ptb = write("t.ptb", "\ufeff".join(["", "\n".join(lines)]).encode())
+    first, second = read(ptb)
+    assert (first.sentence.tokens, first.line, second.sentence.tokens, second.line) == (("I", "go"), 2, ("Go",), 6)
+    assert first.ptb + second.ptb == "\n".join(lines)
+    conllu = write("t.conllu", "\ufeff" + row(1, "a", 0), "")
+    assert read(conllu)[0].sentence.tokens == ("a",)
+
+
 @pytest.mark.parametrize(
     ("comments", "places"),
     [

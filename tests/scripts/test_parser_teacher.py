@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from scripts_for_tests import load
 from tiny_encoders import encoder_folder
 
 from structviews.corpus.parsed_corpus import ParsedCorpus
+from structviews.errors import InputError
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.parser import Options
 
@@ -28,7 +30,10 @@ def test_a_teacher_learns_and_parses_and_sees_each_word_by_its_first_piece(monke
     script.parse(out, tmp_path / "text.txt", tmp_path / "silver.parsed", workers=1)
     trees = [row.sentence for row in ParsedCorpus.open(tmp_path / "silver.parsed")]
     assert [len(tree.heads) for tree in trees] == [(len(tree.left) + 1) for tree in trees] == [4, 3]
-    parser = script.load(str(out), Options())
+    parser = script.load_teacher(str(out), Options())
+    (out / script.WEIGHTS).write_bytes(b"{}")
+    with pytest.raises(InputError, match=r"model\.safetensors: damaged: train the teacher again"):
+        script.load_teacher(str(out), Options())
     network, rows = parser.network.float(), [parser.featuriser(tree.tokens) for tree in trees]
     words = torch.from_numpy(np.stack([np.resize(row, (4, script.PIECES)) for row in rows]))
     states = network.encode(words, torch.tensor([[True] * 4, [True] * 3 + [False]]))

@@ -1,6 +1,7 @@
 """``structviews parser train``: what it learns from, what it writes, how it resumes, and what it refuses."""
 
 import signal
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -39,7 +40,9 @@ def conllu(sentence):
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """A network small enough to train in a moment."""
-    monkeypatch.setattr(parser_training, "ParserConfig", lambda *sizes: ParserConfig(*sizes, **SMALL))
+    config = partial(ParserConfig, **SMALL)
+    config.word_dim = SMALL["word_dim"]
+    monkeypatch.setattr(parser_training, "ParserConfig", config)
     for name, value in {"MIN_WORDS": 1, "MIN_LABELS": 1, "BATCH_WORDS": 20, "WARM_UP": 5, "RATE": 1e-2}.items():
         monkeypatch.setattr(parser_training, name, value)
 
@@ -130,6 +133,11 @@ def test_an_interrupted_training_goes_on_to_the_same_parser(files, tmp_path, mon
 def test_learns_from_vectors_and_silver_trees(files, tmp_path, command, monkeypatch):
     vectors = np.random.default_rng(1).standard_normal((2, 16)).astype(np.float32)
     write_vectors(tmp_path / "words.vec", ["bird", "worm"], vectors)
+    write_vectors(tmp_path / "short.vec", ["bird", "worm"], vectors[:, :3])
+    arguments = ("parser", "train", *files["other"], "--dev", *files["other"], "-o", "p")
+    assert "3 dimensions: give vectors of 16" in command(*arguments, "--words", "short.vec")[2]
+    assert not (tmp_path / "p").exists()
+    assert "--lang pt-BR: give a code" in fails(command, tmp_path, *arguments, "--lang", "pt-BR")
     assert command("parse", *files["both"], "--parser", "treebank", "-o", "silver.parsed")[0] == 0
     monkeypatch.setattr(parser_training, "RATE", 0)
     silver = (tmp_path / "silver.parsed",)
@@ -158,7 +166,13 @@ def test_a_bad_treebank_is_one_line_with_file_and_sentence(files, tmp_path, comm
         assert message in fails(command, tmp_path, "parser", "train", *arguments, "-o", "p")
 
 
-def test_the_loss_is_the_cross_entropy_of_each_choice(files):
+def test_brackets_without_labels_are_refused(tmp_path, command):
+    (tmp_path / "bad.ptb").write_text("((VB go) (RB home))\n")
+    arguments = ("parser", "train", "bad.ptb", "--dev", "bad.ptb", "-o", "p")
+    assert "bad.ptb: no labels of constituents" in fails(command, tmp_path, *arguments)
+
+
+def test_the_loss_is_the_cross_entropy_of_each_choice(files, monkeypatch):
     """Tags, heads, relations and spans, one word and one span at a time."""
     (treebank,) = read_treebanks(files["both"])
     settings = parser_training.vocabularies(treebank.sentences, [], "en")
@@ -195,8 +209,32 @@ def test_the_loss_is_the_cross_entropy_of_each_choice(files):
     torch.manual_seed(1)
     found = loss_of(network, batch, torch.device("cpu"))
     assert found.item() == pytest.approx(total, rel=1e-5)
-    without = [each._replace(tags=None, heads=None, relations=None, spans=None) for each in batch]
-    assert loss_of(network, without, torch.device("cpu")) == 0
+    # A sentence without annotation changes nothing.
+    monkeypatch.setattr(parser_training, "LOWER_CASE", 0)
+    none = np.full(len(batch[1].tags), parser_training.IGNORED)
+    without = batch[1]._replace(tags=none, heads=none, relations=none, spans=None)
+    assert loss_of(network, [without], torch.device("cpu")) == 0
+    one = [batch[0]._replace(spans=None)]
+    torch.testing.assert_close(*(loss_of(network, each, torch.device("cpu")) for each in (one, [*one, without])))
+
+
+def test_of_a_very_small_treebank_rare_words_and_labels_are_learnt(files, monkeypatch):
+    (treebank,) = read_treebanks(files["both"])
+    monkeypatch.setattr(parser_training, "MIN_WORDS", 20)
+    monkeypatch.setattr(parser_training, "MIN_LABELS", 20)
+    settings = parser_training.vocabularies(treebank.sentences, [], "en")
+    assert {"bird", "go"} < set(settings["words"])
+    assert {"", "NP", "S"} < set(settings["labels"])
+
+
+def test_a_single_epoch_reads_silver_trees():
+    assert parser_training.parts_of(0, 1, [["gold"]], [["silver"]]) == [["gold"], ["silver"]]
+
+
+def test_the_same_files_in_other_roles_are_another_job(files, tmp_path):
+    one, two = ((path,) for path in files["both"])
+    jobs = [ParserJob(one + two, files["dev"], tmp_path), ParserJob(one, two + files["dev"], tmp_path)]
+    assert jobs[0].described() != jobs[1].described()
 
 
 def test_scores_of_known_errors():
