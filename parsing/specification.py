@@ -213,7 +213,7 @@ def factories(specification: str) -> Factories:
     found = []
     for name in names:
         backend, _, argument = name.partition(":")
-        if (Path(name) / "model.json").is_file() and backend not in PARSERS:  # the folder of a parser that was trained
+        if Path(name).is_dir() and backend not in PARSERS:  # that of a parser that was trained
             backend, argument = BUNDLED, name
         found.append((backend, argument, PARSERS.if_loaded(backend)))
     return tuple(found)

@@ -117,7 +117,7 @@ class BuiltinParser:
             return cls(network.bfloat16() if multiplies_half(torch.device("cpu")) else network, settings, model)
         except OSError as error:
             raise InputError(
-                f"{error.filename}: {error.strerror}: a built-in parser's folder must contain this file"
+                f"{error.filename}: {error.strerror}: finish the parser's training, or give another folder"
             ) from None
         except Exception as error:
             raise InputError(f"{folder}: not a built-in parser of this version: {reason(error)}") from None

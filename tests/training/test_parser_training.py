@@ -135,6 +135,10 @@ def test_learns_from_vectors_and_silver_trees(files, tmp_path, command, monkeypa
     write_vectors(tmp_path / "words.vec", ["bird", "worm"], vectors)
     write_vectors(tmp_path / "short.vec", ["bird", "worm"], vectors[:, :3])
     arguments = ("parser", "train", *files["other"], "--dev", *files["other"], "-o", "p")
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "t.txt").write_text("I go home.\n")
+    said = fails(command, tmp_path, "parse", "t.txt", "--parser", "unfinished", "-o", "x.parsed")
+    assert "model.safetensors: No such file or directory: finish the parser's training" in said
     assert "3 dimensions: give vectors of 16" in command(*arguments, "--words", "short.vec")[2]
     assert not (tmp_path / "p").exists()
     assert "--lang pt-BR: give a code" in fails(command, tmp_path, *arguments, "--lang", "pt-BR")
