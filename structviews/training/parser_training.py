@@ -132,24 +132,19 @@ def vocabularies(sentences: Sequence[ParsedSentence], forms: Sequence[str], lang
     """The settings but for the sizes: vocabularies, most frequent first, with all ``forms``, however rare."""
 
     def frequent(items: Iterable[str], least: int = 1) -> list[str]:
-        counts = Counter(items).items()
-        return [item for item, count in sorted(counts, key=lambda each: (-each[1], each[0])) if count >= least]
+        counts = sorted(Counter(items).items(), key=lambda each: (-each[1], each[0]))
+        enough = [item for item, count in counts if count >= least]
+        return enough or [item for item, _ in counts]  # all of a very small treebank
 
     kinds = {DEPENDENCY: "has_dependencies", CONSTITUENCY: "has_constituents"}
-    words, labels = (
-        frequent(items, least) or frequent(items)  # of a very small treebank, all
-        for items, least in (
-            ([normalise(token) for each in sentences for token in each.tokens], MIN_WORDS),
-            ([label for each in sentences for *_, label in each.spans()], MIN_LABELS),
-        )
-    )
+    words = frequent((normalise(token) for each in sentences for token in each.tokens), MIN_WORDS)
     return ParserSettings(
         version=VERSION,
         config={},
         words=list(dict.fromkeys([*words, *forms])),
         tags=frequent(tag for each in sentences for tag in each.tags) or [NO_TAG],
         relations=frequent(relation for each in sentences for relation in each.relations) or ["root"],
-        labels=["", *labels],
+        labels=["", *frequent((label for each in sentences for *_, label in each.spans()), MIN_LABELS)],
         kinds=[kind for kind, has in kinds.items() if any(getattr(each, has) for each in sentences)],
         language=language,
     )
@@ -268,7 +263,7 @@ def score(parser: BuiltinParser, gold: Sequence[ParsedSentence]) -> dict[str, fl
             for each in (guess, truth)
         )
         found["common"] += (guessed & true).total()
-        found["brackets"] += guessed.total() + true.total()
+        found["brackets"] += (guessed.total() + true.total()) * truth.has_constituents
     found["F1"] = 2 * found["common"]
     of = {"tags": "tagged", "UAS": "headed", "LAS": "headed", "F1": "brackets"}
     return {name: 100 * found[name] / found[total] for name, total in of.items() if found[total]}

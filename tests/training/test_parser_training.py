@@ -249,4 +249,6 @@ def test_scores_of_known_errors():
     guesser = SimpleNamespace(parse=lambda _: [ParsedSentence(**tree, **guess)])
     scores = score(guesser, [ParsedSentence(**tree, **truth)])
     assert scores["UAS"] == 100
+    without = ParsedSentence(tree["tokens"], heads=tree["heads"], relations=truth["relations"])
+    assert score(guesser, [without]).keys() == {"UAS", "LAS"}  # of what the gold sentences have
     assert [scores[name] for name in ("tags", "LAS", "F1")] == pytest.approx([200 / 3, 200 / 3, 600 / 7])
