@@ -301,6 +301,10 @@ def train_parser(job: ParserJob, console: Console | None = None) -> BuiltinParse
                 raise InputError(f"{job.out}: belongs to a parser of other files or settings: give another --out")
         elif job.out.exists() and any(path.name[0] != "." for path in job.out.iterdir()):
             raise InputError(f"{job.out}: already exists: give another folder with --out")
+        if (job.out / CARD).exists():  # written last
+            say(console, f"{job.out}: already trained")
+            shutil.rmtree(job.out / STATE, ignore_errors=True)  # if it was killed there
+            return BuiltinParser.read(job.out)
         job.out.mkdir(exist_ok=True)
         write_json(started, {"job": described})
         parser = learn(job, treebanks, dev, vectors, console)
@@ -310,7 +314,6 @@ def train_parser(job: ParserJob, console: Console | None = None) -> BuiltinParse
         scores = {each.name: score(parser, each.sentences) for each in dev}
         write_whole(job.out / CARD, card(job, treebanks, scores).encode())
         shutil.rmtree(job.out / STATE)
-        started.unlink()
     for name, own in scores.items():
         say(console, f"{name}: {listed(own)}")
     return parser

@@ -34,7 +34,7 @@ def test_the_loss_is_the_paper_s(head, temperature):
         assert not layer.bias.any()
         first, second = (torch.tanh(vectors @ layer.weight.T) for vectors in (first, second))
     assert loss.item() == pytest.approx(formula(first, second, temperature))
-    units = [nn.functional.normalize(each, dim=1) for each in (first, second)]
+    units = [nn.functional.normalize(each.detach(), dim=1) for each in (first, second)]
     hits = [max(range(5), key=lambda j, i=i: float(units[0][i] @ units[1][j])) == i for i in range(5)]
     assert float(metrics["accuracy"]) == pytest.approx(sum(hits) / 5)
     assert float(metrics["chance_accuracy"]) == pytest.approx(1 / 5)

@@ -66,7 +66,7 @@ def test_a_command_makes_a_parser_that_others_take(files, tmp_path, command):
     assert "epoch 1 of 1: loss " in shown
     assert "tags " in shown.splitlines()[-1]
     names = {path.name for path in (tmp_path / "p").iterdir()}
-    assert names == {"README.md", "model.json", "model.safetensors", "model.sha256"}
+    assert names == {"README.md", "job.json", "model.json", "model.safetensors", "model.sha256"}
     card = (tmp_path / "p/README.md").read_text()
     assert card.count(": 12 sentences") == 2
     assert "/other.conllu: 12 sentences" in card
@@ -77,7 +77,11 @@ def test_a_command_makes_a_parser_that_others_take(files, tmp_path, command):
     assert "only parses English: add --lang en" in fails(
         command, tmp_path, "parse", "t.txt", "--parser", "p", "--lang", "de", "-o", "x.parsed"
     )
-    assert "already exists" in fails(command, tmp_path, "parser", "train", *arguments)
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()}
+    code, _, shown = command("parser", "train", *arguments)
+    assert (code, shown.splitlines()[0]) == (0, "p: already trained")
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "p").iterdir()} == before
+    assert "other files or settings" in fails(command, tmp_path, "parser", "train", *arguments, "--seed", 2)
 
 
 @pytest.mark.parametrize("kinds", [{"dependency"}, {"constituency"}])
@@ -139,6 +143,9 @@ def test_learns_from_vectors_and_silver_trees(files, tmp_path, command, monkeypa
     (tmp_path / "t.txt").write_text("I go home.\n")
     said = fails(command, tmp_path, "parse", "t.txt", "--parser", "unfinished", "-o", "x.parsed")
     assert "model.safetensors: No such file or directory: finish the parser's training" in said
+    (tmp_path / "of_mine").mkdir()
+    (tmp_path / "of_mine/notes.txt").write_text("mine")
+    assert "of_mine: already exists" in fails(command, tmp_path, *arguments[:-1], "of_mine")
     assert "3 dimensions: give vectors of 16" in command(*arguments, "--words", "short.vec")[2]
     assert not (tmp_path / "p").exists()
     assert "--lang pt-BR: give a code" in fails(command, tmp_path, *arguments, "--lang", "pt-BR")
