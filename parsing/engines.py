@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from structviews.errors import InputError
-from structviews.parsing.sources import ParseText, TakeTrees, Work
+from structviews.parsing.sources import Work
 from structviews.runtime.processes import Engine, OnReport, here, ignore, in_processes, interrupts_held
 from structviews.runtime.wording import reason
 
@@ -37,18 +37,18 @@ def open_engine(
     if workers is not None and workers < 1:
         raise InputError(f"--workers {workers}: give at least 1")
     if name == "ray":
-        if isinstance(work, TakeTrees):
+        if not work.factories:
             raise InputError("--engine ray: treebank files already have trees and need no parsing: leave it out")
         return on_ray(work, workers, address)
     if address is not None:
         raise InputError(f"--address {address} is the address of a Ray cluster: add --engine ray")
     # Reading alone is not worth distributing, and a single worker would only start later than this process.
-    processes = 1 if isinstance(work, TakeTrees) else workers or 1
+    processes = (workers or 1) if work.factories else 1
     return here() if processes == 1 else in_processes(processes, work.describe)
 
 
 @contextmanager
-def on_ray(work: ParseText, workers: int | None, address: str | None) -> Iterator[Engine]:
+def on_ray(work: Work, workers: int | None, address: str | None) -> Iterator[Engine]:
     """Run calls as tasks on a Ray cluster; if a worker or node dies, another one takes over its task."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # unless the user wants them
     # Turning clusters off is the only way to make Ray listen on the loopback interface alone.

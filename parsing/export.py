@@ -59,6 +59,8 @@ def writers(corpus: ParsedCorpus) -> dict[str, Lines]:
     wanted = FILE_TEXTS if corpus.has_constituents else FILE_TEXTS[:1]
     derived = [kind for kind in wanted if kind not in corpus.kept]
     files: dict[str, Lines] = {"conllu": kept_conllu, "ptb": kept_brackets}
+    if derived == ["ptb"]:  # of sentences without a tree, there is no text either
+        files = {"conllu": partial(kept_conllu, of_skipped=False), "ptb": brackets}
     if "conllu" in derived:  # beside words that are made from trees, sentences without one have no line
         files = {"conllu": partial(conllu, derived=derived), "ptb": brackets}
     return {kind: files[kind] for kind in wanted}
@@ -81,7 +83,7 @@ def _holds(path: Path, lines: Iterable[bytes]) -> bool:
         return all(file.read(len(line)) == line for line in lines) and not file.read(1)
 
 
-def kept_conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
+def kept_conllu(sentences: Iterable[Row | Skipped], *, of_skipped: bool = True) -> Iterator[str]:
     """Yield the text of a CoNLL-U file, with the location of a sentence where a reader would give it another one."""
     numbering, documents = Numbering(), Documents()
     line, ending = 1, ""
@@ -89,9 +91,10 @@ def kept_conllu(sentences: Iterable[Row | Skipped]) -> Iterator[str]:
         yield ending
         line += len(ending)
         stated = Location(each.document, each.position, each.line)
-        text = each.conllu or skipped_comment(each)
+        kept = each.conllu if of_skipped or isinstance(each, Row) else ""
+        text = kept or skipped_comment(each)
         start, name, ending = scanned(text, line, documents)
-        if numbering.follow(start, name, None if each.conllu else stated) != stated:
+        if numbering.follow(start, name, None if kept else stated) != stated:
             numbering.follow(start, name, stated)
             lines = text.split("\n")
             lines.insert(start - line, f"# {PLACE} = {location(each)}")

@@ -16,8 +16,8 @@ from structviews.errors import InputError
 from structviews.parsing import text, tokenising
 from structviews.parsing.backends import HEADS, TREEBANK
 from structviews.parsing.binarise import headed
-from structviews.parsing.parser import DEFAULTS, Fault, Options, Parser, Tokeniser, Unparsed, of_fit
-from structviews.parsing.specification import Factories, factories, load
+from structviews.parsing.parser import CONSTITUENCY, DEFAULTS, Fault, Options, Parser, Tokeniser, Unparsed, of_fit
+from structviews.parsing.specification import Factories, check_gives, factories, load, with_constituents
 from structviews.parsing.treebank import TreebankSentence, check_files, derived_files, is_conllu, read_treebank
 
 T = TypeVar("T")
@@ -27,6 +27,8 @@ LAYOUT_NOTES: dict[text.Layout, str] = {
     "lines": "this looks like one sentence per line; if it is running text, add --format prose",
     "prose": "this looks like running text (two blank lines end a document); if it is not, add --format lines",
 }
+# Parsers that parse nothing.
+TREES_ALONE = TREEBANK, f"{TREEBANK}+{HEADS}"
 # The corpus stores node numbers in 16 bits, and a binary tree over n words has 2n - 1 nodes.
 MOST_TOKENS = 2**14
 
@@ -92,20 +94,41 @@ class ParseText:
 class TakeTrees:
     """As ``ParseText``, with the trees that sentences already have; those longer than ``max_tokens`` are skipped.
 
-    The ``parser`` is ``treebank``, or ``treebank+heads``, which makes constituents from the dependencies.
+    The ``parser`` is ``treebank``; ``treebank+heads``, which makes constituents from the dependencies; or ``treebank+``
+    one that adds constituents of its own.
     """
 
     max_tokens: int
-    language: str
+    options: Options = DEFAULTS
     parser: str = TREEBANK
+    factories: Factories = field(init=False)  # none if nothing is parsed
+
+    def __post_init__(self) -> None:
+        found = () if self.parser in TREES_ALONE else factories(self._added)
+        object.__setattr__(self, "factories", found)
 
     def __call__(self, sentences: Sequence[TreebankSentence]) -> list[ParsedSentence | Unparsed]:
         trees = [sentence.sentence for sentence in sentences]
         kept = of_fit(lambda fit: (limited(each, each.tokens, self.max_tokens) for each in fit), trees)
+        if self.factories:
+            with one_thread():
+                return with_constituents(kept, self._parser)
         return kept if self.parser == TREEBANK else of_fit(partial(map, headed), kept)
 
+    @property
+    def _added(self) -> str:
+        return self.parser.removeprefix(f"{TREEBANK}+")
+
+    @property
+    def _parser(self) -> Parser:
+        parser = loaded(self._added, replace(self.options, wanted=frozenset({CONSTITUENCY})), self.factories)
+        check_gives(CONSTITUENCY, parser, self._added, self.parser)
+        return parser
+
     def describe(self) -> dict[str, Any]:
-        return {"parser": {"name": self.parser, "language": self.language}, "tokeniser": {"name": TREEBANK}}
+        added = {CONSTITUENCY: self._parser.describe()} if self.factories else {}
+        parser = {"name": self.parser, "language": self.options.language, **added}
+        return {"parser": parser, "tokeniser": {"name": TREEBANK}}
 
 
 Work = ParseText | TakeTrees
@@ -146,28 +169,27 @@ def open_source(
     """Open the source that the user names; InputError if files, parser and settings are invalid or incompatible.
 
     The ``paths`` are one text, ``-`` for standard input; or, for the parser ``treebank``, files with trees: one in
-    ``.conllu``, one of brackets, or both; for ``treebank+heads`` one in ``.conllu``. The ``layout`` is guessed if None;
-    the words of a ``tokenised`` text are separated by white space. Sentences longer than ``max_tokens`` are skipped,
-    and, unless it is ``strict``, those that the parser fails on.
+    ``.conllu``, one of brackets, or both; where constituents are added, one in ``.conllu``, see ``TakeTrees``. The
+    ``layout`` is guessed if None; the words of a ``tokenised`` text are separated by white space. Sentences longer than
+    ``max_tokens`` are skipped, and, unless it is ``strict``, those that the parser fails on.
     """
     if not 1 <= max_tokens <= MOST_TOKENS:
         raise InputError(f"--max-tokens {max_tokens}: give a number from 1 to {MOST_TOKENS}")
-    of_treebank = parser in (TREEBANK, f"{TREEBANK}+{HEADS}")
-    if not of_treebank and TREEBANK in parser.split("+"):
-        raise InputError(
-            f"--parser {parser}: treebank files already have trees: give {TREEBANK} alone, or {TREEBANK}+{HEADS}"
-        )
-    if of_treebank:
-        language = options.language
-        if layout or tokenised or strict or options != replace(DEFAULTS, language=language):
+    first, *added = parser.split("+")
+    if TREEBANK in added or (first == TREEBANK and len(added) > 1):
+        raise InputError(f"--parser {parser}: give {TREEBANK} alone, or {TREEBANK}+ what adds constituents")
+    if first == TREEBANK:
+        work = TakeTrees(max_tokens, options, parser)
+        models, device = (options.models, options.device) if work.factories else (None, "")
+        if layout or tokenised or strict or options != Options(options.language, models, device):
             raise InputError(
-                "--format, --tokenised, --models, --device, --strict and --confidence only apply to texts: "
-                "leave them out with --parser treebank"
+                "--format, --tokenised, --strict and --confidence only apply to texts, --models and --device to "
+                f"parsers: leave them out with --parser {parser}"
             )
         files = [Path(path) for path in paths]
-        if parser != TREEBANK and not all(map(is_conllu, files)):
-            raise InputError(f"--parser {parser}: makes constituents from a .conllu file alone: give no other")
-        return TreebankSource(files, max_tokens=max_tokens, language=language, parser=parser)
+        if added and not all(map(is_conllu, files)):
+            raise InputError(f"--parser {parser}: adds constituents to a .conllu file: give no other")
+        return TreebankSource(files, work)
     if len(paths) != 1:
         raise InputError(f"{len(paths)} sources ({', '.join(paths)}): give one text per corpus")
     return TextSource(paths[0], ParseText(parser, options, tokenised, max_tokens, strict), layout)
@@ -251,14 +273,12 @@ class TreebankSource:
     The text of the files ``kept`` is kept: ``conllu``, ``ptb``, unless `corpus export` made them from trees alone.
     """
 
-    def __init__(
-        self, paths: Sequence[Path], *, max_tokens: int, language: str = DEFAULTS.language, parser: str = TREEBANK
-    ) -> None:
+    def __init__(self, paths: Sequence[Path], work: TakeTrees) -> None:
         check_files(paths)
         # If there is a CoNLL-U file, it determines the sentences' locations.
         self.paths = sorted(paths, key=lambda path: not is_conllu(path))
-        self.work = TakeTrees(max_tokens, language, parser)
-        self.note, self.repairs = "", text.Repairs(language)  # there are none
+        self.work = work
+        self.note, self.repairs = "", text.Repairs(work.options.language)  # there are none
         self.files = [text.survey(path, str(path)) for path in self.paths]
         derived = derived_files(self.paths[0]) if is_conllu(self.paths[0]) else []
         files = ["conllu" if is_conllu(path) else "ptb" for path in self.paths]

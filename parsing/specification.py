@@ -137,11 +137,7 @@ class Combination:
 
     def __init__(self, dependency: Guarded, constituency: Guarded) -> None:
         for parser, kind in ((dependency, DEPENDENCY), (constituency, CONSTITUENCY)):
-            if kind not in parser.kinds:
-                raise InputError(
-                    f"--parser {dependency.name}+{constituency.name}: {parser.name} gives no {kind} trees: "
-                    "the first gives dependencies, the second constituents"
-                )
+            check_gives(kind, parser, parser.name, f"{dependency.name}+{constituency.name}")
         self.dependency = dependency
         self.constituency = constituency
         self.batch_tokens = min(dependency.batch_tokens, constituency.batch_tokens)
@@ -158,12 +154,28 @@ class Combination:
         with reporting(len(sentences), share=0.5):
             first = self.dependency.parse(sentences)
         with reporting(len(sentences), share=0.5):
-            second = of_fit(lambda fit: self.constituency.parse([each.tokens for each in fit]), first)
-        for i, (one, other) in enumerate(zip(first, second, strict=True)):
-            if isinstance(one, ParsedSentence) and isinstance(other, ParsedSentence):
-                sure = one.confidence[:2] + other.confidence[2:]
-                second[i] = replace(one, left=other.left, right=other.right, labels=other.labels, confidence=sure)
-        return second
+            return with_constituents(first, self.constituency)
+
+
+def check_gives(kind: str, parser: Parser, name: str, combination: str) -> None:
+    """Raise InputError if a parser does not give the kind of tree that it is combined for."""
+    if kind not in parser.kinds:
+        raise InputError(
+            f"--parser {combination}: {name} gives no {kind} trees: "
+            "the first gives dependencies, the second constituents"
+        )
+
+
+def with_constituents(
+    sentences: Sequence[ParsedSentence | Unparsed], parser: Parser
+) -> list[ParsedSentence | Unparsed]:
+    """The sentences with constituents from another parser; if it fails on one, the result is the reason."""
+    found = of_fit(lambda fit: parser.parse([each.tokens for each in fit]), sentences)
+    for i, (one, other) in enumerate(zip(sentences, found, strict=True)):
+        if isinstance(one, ParsedSentence) and isinstance(other, ParsedSentence):
+            sure = one.confidence[:2] + other.confidence[2:]
+            found[i] = replace(one, left=other.left, right=other.right, labels=other.labels, confidence=sure)
+    return found
 
 
 class Headed:

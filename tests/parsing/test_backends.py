@@ -11,6 +11,7 @@ from structviews.errors import InputError
 from structviews.parsing import specification
 from structviews.parsing.backends import PARSERS
 from structviews.parsing.parser import CONSTITUENCY, DEPENDENCY, KINDS, Options, Tokeniser, Unparsed
+from structviews.parsing.sources import TakeTrees
 from structviews.parsing.specification import Combination, Guarded
 
 WORDS = ["the", "old", "man", "saw", "a", "dog", "with", "one", "eye", ",", "and", "it", "ran", "home", "."]
@@ -148,3 +149,9 @@ def test_the_second_parses_what_the_first_could():
     assert sorted(map(tuple, halves[1].seen)) == [("go",), ("go", "on"), ("halt",)]
     with pytest.raises(InputError, match=r"--parser half:halt\+half:stop: half:halt gives no dependency trees: the"):
         Combination(*guarded[::-1])
+
+
+def test_what_is_added_to_a_treebank_has_constituents(monkeypatch):
+    monkeypatch.setitem(PARSERS._known, "half", lambda argument, options: Half(DEPENDENCY, argument))
+    with pytest.raises(InputError, match=r"--parser treebank\+half:x: half:x gives no constituency trees: the first"):
+        TakeTrees(9, parser="treebank+half:x").describe()

@@ -21,7 +21,7 @@ from structviews.corpus.writer import merge, verify_corpus, write_subset
 from structviews.errors import InputError
 from structviews.parsing import pipeline
 from structviews.parsing.export import export
-from structviews.parsing.sources import TreebankSource
+from structviews.parsing.sources import TakeTrees, TreebankSource
 from structviews.parsing.treebank import read_treebank
 
 SHARD, LONGEST = 3, 4
@@ -53,7 +53,7 @@ HEADS, NODES = {"heads": (), "relations": ()}, {"left": (), "right": (), "labels
 
 
 def parsed(paths, folder, longest=LONGEST):
-    return pipeline.parse_corpus(TreebankSource(paths, max_tokens=longest), folder, sentences_per_shard=SHARD)[0]
+    return pipeline.parse_corpus(TreebankSource(paths, TakeTrees(longest)), folder, sentences_per_shard=SHARD)[0]
 
 
 def corpus_of(folder, files, name="a"):
@@ -253,7 +253,7 @@ location = attrgetter("document", "position", "line")
 )
 def test_real_treebanks_are_read_and_come_back(tmp_path, files, documents, sentences):
     paths = [GUM.parent / file for file in files]
-    corpus, _ = pipeline.parse_corpus(TreebankSource(paths, max_tokens=50), tmp_path / "x.parsed")
+    corpus, _ = pipeline.parse_corpus(TreebankSource(paths, TakeTrees(50)), tmp_path / "x.parsed")
     assert {skip.reason for skip in corpus.skipped} == {"more than 50 tokens"}
     places = [each.document for each in (*corpus, *corpus.skipped)]
     assert (len(set(places)), len(places)) == (documents, sentences)

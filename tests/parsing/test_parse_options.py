@@ -1,7 +1,9 @@
 """``structviews parse`` with parsers, languages and models: what is recorded, and what is one line."""
 
 import sys
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 from shell import fails
@@ -16,6 +18,7 @@ from structviews.parsing.parser import Options
 from structviews.parsing.sources import open_source
 
 TEXT = "Ich geh's z.B. an.\nSie auch.\n"
+SAMPLE = [Path(__file__).parents[2] / "data" / "treebank" / name for name in ("sample.conllu", "sample.ptb")]
 BOTH = "trivial:balanced+trivial:random"
 
 
@@ -60,6 +63,27 @@ def test_constituents_from_dependencies_of_a_parser_and_of_a_treebank(text, tmp_
     assert for_text(again.parser["name"]) == "builtin+heads"
 
 
+def test_a_parser_adds_constituents_to_a_treebank_which_comes_back(tmp_path, parse, structviews):
+    def parsed(name, *arguments):
+        assert parse(*arguments, "-o", name)[0] == 0
+        return ParsedCorpus.open(tmp_path / name)
+
+    whole = parsed("gold.parsed", *SAMPLE, "--parser", "treebank")
+    gold = {(row.document, row.position): row.sentence for row in whole}
+    added = ("--parser", "treebank+trivial:random", "--max-tokens", 20, "--workers", 2)
+    corpus = parsed("added.parsed", SAMPLE[0], *added)
+    trivial = specification.load("trivial:random")
+    assert corpus.parser == {"name": "treebank+trivial:random", "language": "en", "constituency": trivial.describe()}
+    assert {skip.reason for skip in corpus.skipped} == {"more than 20 tokens"}
+    for row in corpus:
+        own, (other,) = gold[row.document, row.position], trivial.parse([row.sentence.tokens])
+        assert row.sentence == replace(own, left=other.left, right=other.right, labels=other.labels)
+    assert structviews("corpus", "export", "added.parsed", "-o", "b")[0] == 0
+    again = parsed("again.parsed", "b.conllu", "b.ptb", "--parser", "treebank")
+    assert [replace(row, conllu="", ptb="") for row in again] == [replace(row, conllu="") for row in corpus]
+    assert again.skipped == [replace(skip, conllu="") for skip in corpus.skipped]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -69,8 +93,9 @@ def test_constituents_from_dependencies_of_a_parser_and_of_a_treebank(text, tmp_
         (["a.txt", "--models", "none"], "--models none: no such folder"),
         (["a.txt", "--parser", "builtin+builtin+builtin"], "'builtin+builtin+builtin' names 3 parsers: give one"),
         (["a.txt", "--parser", "trivial:flat"], "unknown parser 'trivial:flat'"),
-        (["a.txt", "--parser", "treebank+builtin"], "--parser treebank+builtin: treebank files already have trees: "),
-        (["a.ptb", "--parser", "treebank+heads"], "--parser treebank+heads: makes constituents from a .conllu"),
+        (["a.txt", "--parser", "treebank+builtin"], "--parser treebank+builtin: adds constituents to a "),
+        (["a.conllu", "--parser", "treebank+builtin+heads"], "--parser treebank+builtin+heads: give treebank "),
+        (["a.ptb", "--parser", "treebank+heads"], "--parser treebank+heads: adds constituents to a .conllu"),
         (["a.txt", "--parser", "builtin+builtin+heads"], "--parser builtin+builtin+heads: constituents come from "),
         (["a.txt", "--parser", "heads"], "--parser heads: heads comes after one parser of "),
         (["a.txt", "--parser", "nope"], "unknown parser 'nope': choose one of "),
@@ -82,7 +107,7 @@ def test_constituents_from_dependencies_of_a_parser_and_of_a_treebank(text, tmp_
         (["t.conllu", "--parser", "treebank", "--engine", "ray"], "--engine ray: treebank files already have trees"),
         (["a.txt", "--engine", "ray"], "--engine ray needs Ray: pip install 'structviews[ray]'"),
         (["a.txt", "--address", "head:6379"], "--address head:6379 is the address of a Ray cluster: add --engine ray"),
-        (["a.conllu", "--parser", "treebank", "--device", "cpu"], "--format, --tokenised, --models, --device, --"),
+        (["a.conllu", "--parser", "treebank", "--device", "cpu"], "--format, --tokenised, --strict and "),
     ],
 )
 def test_bad_options_are_one_line(text, tmp_path, parse, monkeypatch, arguments, message):

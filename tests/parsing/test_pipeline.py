@@ -15,7 +15,7 @@ from structviews.corpus.layout import Skipped
 from structviews.corpus.parsed_corpus import ParsedCorpus
 from structviews.errors import InputError
 from structviews.parsing import pipeline
-from structviews.parsing.sources import TreebankSource, output_name
+from structviews.parsing.sources import TakeTrees, TreebankSource, output_name
 from structviews.runtime.files import temporary_name, writing
 
 SHARD_WITH_SKIPS = "Short one.\nstop here\nThis one is much too long.\nbell\x07\nLast one.\n\nOther document.\n"
@@ -26,7 +26,7 @@ def treebank_source(folder, sentences=25, max_tokens=10):
     path = folder / "t.conllu"
     lines = [f"# sent_id = doc{i // 10}-{i}\n1\tword{i}\t_\t_\tUH\t_\t0\troot\t_\t_\n\n" for i in range(sentences)]
     path.write_text("".join(lines))
-    return TreebankSource([path], max_tokens=max_tokens)
+    return TreebankSource([path], TakeTrees(max_tokens))
 
 
 def parse_treebank(source, name="t.parsed"):
@@ -196,7 +196,7 @@ def test_a_text_that_changes_meanwhile_is_refused_but_not_one_that_is_only_touch
             parse_treebank(source)
     assert sorted(path.name for path in out.iterdir()) == ["finished.jsonl", "job.json", "shard-00000.arrow"]
     with pytest.raises(InputError, match=r"differs in sources: .*delete .*to start over"):
-        parse_treebank(TreebankSource([path], max_tokens=10))
+        parse_treebank(TreebankSource([path], TakeTrees(10)))
     assert parse_treebank(treebank_source(tmp_path)) == whole
 
 

@@ -19,7 +19,7 @@ from structviews.evaluation.senteval.tasks.finding import read_task
 from structviews.parsing.backends.builtin import BuiltinParser
 from structviews.parsing.neural import ParserConfig, ParserNetwork
 from structviews.parsing.pipeline import parse_corpus
-from structviews.parsing.sources import TreebankSource, open_source
+from structviews.parsing.sources import TakeTrees, TreebankSource, open_source
 from structviews.words.vocabulary import Vocabulary, count_words
 
 TEXT_OF_MINE = (
@@ -28,7 +28,7 @@ TEXT_OF_MINE = (
 
 
 def corpus_of(folder: Path, shared: Shared) -> None:
-    source = TreebankSource(TINY, max_tokens=100)
+    source = TreebankSource(TINY, TakeTrees(100))
     parse_corpus(source, folder / "x.parsed", sentences_per_shard=5)
 
 
@@ -70,7 +70,7 @@ def treebank_of(folder: Path) -> list[Path]:
 
 @reader(CACHE, "x.parsed/*", unfinished_job, named="x.parsed")
 def unfinished_parse(folder: Path) -> Any:
-    source = TreebankSource(treebank_of(folder), max_tokens=100)
+    source = TreebankSource(treebank_of(folder), TakeTrees(100))
     found, _ = parse_corpus(source, folder / "x.parsed", sentences_per_shard=2)
     return [path.read_bytes() for path in sorted(found.path.iterdir())]
 
@@ -78,7 +78,7 @@ def unfinished_parse(folder: Path) -> Any:
 @reader(TEXT, TINY[0].name, treebank, name="conllu")
 @reader(TEXT, TINY[1].name, treebank, name="brackets", named=TINY[0].name)
 def treebank_files(folder: Path) -> Any:
-    found, _ = parse_corpus(TreebankSource(treebank_of(folder), max_tokens=100), folder / "x.parsed")
+    found, _ = parse_corpus(TreebankSource(treebank_of(folder), TakeTrees(100)), folder / "x.parsed")
     return list(found)
 
 
