@@ -61,7 +61,7 @@ def treebank(folder: Path, shared: Shared) -> None:
 def unfinished_job(folder: Path, shared: Shared) -> None:
     treebank(folder, shared)
     with pytest.raises(Stopped):
-        parse_corpus(StopsInside(treebank_of(folder), max_tokens=100), folder / "x.parsed", sentences_per_shard=2)
+        parse_corpus(StopsInside(treebank_of(folder), TakeTrees(100)), folder / "x.parsed", sentences_per_shard=2)
 
 
 def treebank_of(folder: Path) -> list[Path]:
